@@ -1,10 +1,6 @@
 // What a fleet does when a part of it is gone, full, or asked the same thing twice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { toPod } from '../../host-agent/src/fleet/kubernetes/pods.ts';
-import { writePlaceHeader } from '../../host-agent/src/fleet/place-header.ts';
-import { PLACE_HEADER } from '../../host-agent/src/http/index.ts';
-import { newId } from '../../host-agent/src/lib/ids.ts';
 import { type Asked, ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -98,89 +94,6 @@ t.test('a host agent is killed, and adopts its sandboxes at its next start', asy
   await until(() => podsOf(fleet).length === 6, 'six pods');
 });
 
-t.test('a place that nothing uses is given back', async (t) => {
-  const fleet = await startFleet(t);
-  const { daemon } = await fleet.host('h0', { unusedMs: 300 });
-  await fleet.ready(1);
-  const { catalogue } = await fleet.gateway();
-  const asked = { id: newId('sbx'), tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] };
-  await catalogue.place(asked, new AbortController().signal);
-  await until(() => podsOf(fleet).length === 0, 'no pods');
-  t.equal(daemon.manager.list().length, 0);
-});
-
-t.test('a place without a host goes with its create, also when its gateway stops or is gone', async (t) => {
-  const fleet = await startFleet(t);
-  fleet.api.scheduler.isStopped = true;
-  const asked = () => ({ id: newId('sbx'), tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] });
-  const { catalogue, stop } = await fleet.gateway();
-  const placing = catalogue.place(asked(), new AbortController().signal);
-  await until(() => podsOf(fleet).length === 1, 'a pod');
-  const refused = t.rejects(placing, { code: 'cancelled' });
-  await stop();
-  await refused;
-  await catalogue.settled();
-  t.equal(podsOf(fleet).length, 0);
-
-  // Two gateways were killed meanwhile, and somebody deleted one of the pods.
-  for (const request of [asked(), asked()])
-    fleet.api.objects.create(
-      'pods',
-      'sandboxd',
-      toPod(request, 'sandboxd', fleet.seal) as unknown as KubeObject,
-    );
-  const [first, second] = podsOf(fleet).map(({ metadata }) => metadata.name);
-  await fleet.gateway({ sweepMs: 50 });
-  fleet.api.objects.delete('pods', 'sandboxd', first!, undefined);
-  await until(() => podsOf(fleet).length === 1, 'the other pod');
-  t.equal(podsOf(fleet)[0]?.metadata.name, second);
-  await fleet.gateway({ sweepMs: 50, unboundMs: 200 });
-  await until(() => podsOf(fleet).length === 0, 'no pod');
-});
-
-t.test('pods that no gateway made are left alone, and claim no id', async (t) => {
-  const fleet = await startFleet(t);
-  await fleet.host('h0', { unusedMs: 200 });
-  await fleet.ready(1);
-  const { url, map } = await fleet.gateway();
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  const name = body.id.replace('_', '-');
-  const [own] = podsOf(fleet);
-  fleet.api.namespaces.add('sandboxd-evil');
-  fleet.api.scheduler.isStopped = true;
-  const { finalizers: _, ...metadata } = own!.metadata;
-  const copy = {
-    ...own,
-    metadata: { ...metadata, name, annotations: own!.metadata.annotations },
-  } as KubeObject;
-  fleet.api.objects.create('pods', 'sandboxd-evil', copy);
-  await sleep(600);
-  t.equal(map.find(body.id)?.namespace, 'sandboxd', 'the copy in another namespace is none of the fleet');
-  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
-  t.equal(podsOf(fleet, 'sandboxd-evil').length, 1);
-});
-
-t.test('a node that is no host of the fleet gets no request, and another is tried', async (t) => {
-  const fleet = await startFleet(t);
-  const { daemon } = await fleet.host('h0');
-  await fleet.ready(1);
-  const { url, map } = await fleet.gateway();
-  // It has the label, and no seal of the fleet.
-  const status = { ...fleet.api.objects.get('nodes', '', 'h0').status };
-  const metadata = {
-    name: 'a-trap',
-    labels: { 'sandboxd.dev/host': 'true' },
-    annotations: { 'sandboxd.dev/url': url },
-  };
-  fleet.api.objects.create('nodes', '', { metadata, status } as unknown as KubeObject);
-  for (let n = 0; n < 4; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
-  t.equal(daemon.manager.list().length, 4);
-  t.same(
-    map.hosts().map(({ name }) => name),
-    ['h0'],
-  );
-});
-
 t.test('a quota of the namespace counts exactly', async (t) => {
   const fleet = await startFleet(t);
   await Promise.all([fleet.host('h0'), fleet.host('h1')]);
@@ -216,30 +129,6 @@ t.test('one key, or one name, is one sandbox, whatever gateway is asked', async 
   t.equal((await ask(gateways[1]!.url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
   await until(() => podsOf(fleet).length === 1, 'one pod');
   t.equal((await ask(gateways[0]!.url, 'POST', '/sandboxes', named)).status, 201, 'the name is free again');
-});
-
-t.test('a name whose sandbox ends leads to no sandbox without a place', async (t) => {
-  const fleet = await startFleet(t);
-  const { url: direct, daemon, records } = await fleet.host('h0');
-  await fleet.ready(1);
-  const { url, stop } = await fleet.gateway();
-  const { body } = await ask(url, 'POST', '/sandboxes', { name: 'n' });
-  const [place] = records.all();
-  await until(() => podsOf(fleet)[0]?.status.phase === 'Running', 'a running pod');
-  await stop();
-  await fleet.api.stop();
-  t.equal((await ask(direct, 'DELETE', `/sandboxes/${body.id}`)).status, 204);
-  // Another gateway found the claim of the pod, which the host cannot remove now.
-  const places = [{ id: body.id, uid: place!.record.uid }];
-  const held = writePlaceHeader({ kind: 'held', namespace: 'sandboxd', places }, fleet.seal);
-  const again = { name: 'n', if_exists: 'return' };
-  t.match(await ask(direct, 'POST', '/sandboxes', again, { [PLACE_HEADER]: held }), {
-    status: 503,
-    body: { code: 'exhausted' },
-  });
-  t.equal(daemon.manager.list().length, 0);
-  await fleet.api.listen();
-  await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pod');
 });
 
 t.test('forks are made where their original is, all or none', async (t) => {

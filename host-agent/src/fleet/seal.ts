@@ -8,7 +8,7 @@ const MIN_BYTES = 32;
 const MAX_BYTES = 4096;
 
 /** What is sealed: each kind of statement has its own. */
-export type SealKind = 'pod' | 'host' | 'place' | 'held' | 'claim';
+export type SealKind = 'pod' | 'host' | 'place' | 'held' | 'claim' | 'lease';
 
 export class FleetSeal {
   readonly #key: Buffer;

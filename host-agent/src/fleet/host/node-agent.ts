@@ -1,7 +1,8 @@
 // The node agent of this host: it registers the host, admits creates whose place is here, and keeps pods and sandboxes
 // in agreement. The registry of this host is the truth of what runs, the pods of what should.
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
+import type { Placed, PlacedRequest, PlacedSize, Placement } from '../../http/index.ts';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
@@ -15,6 +16,8 @@ import { Registration, type RegistrationOptions } from './registration.ts';
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
+/** As gateways have them, who do not know the settings of hosts. */
+const DEFAULTS: PlacedSize = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
 /** Places that are worked on at a time. */
 const MAX_AT_ONCE = 16;
 
@@ -93,7 +96,7 @@ export class NodeAgent implements Placement {
     return this.#registration.joined();
   }
 
-  async admit({ header, tenant, count }: PlacedRequest): Promise<Placed> {
+  async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
     if (header === undefined)
       throw new AppError(
         'conflict',
@@ -120,13 +123,14 @@ export class NodeAgent implements Placement {
       }
     };
     try {
-      await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      const pods = await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      for (const pod of pods) assertFits(pod, withDefaults(size));
       for (const { id, uid } of places) await this.#options.records.put(id, { namespace, uid, nodeUid });
     } catch (error) {
       release();
       throw error;
     }
-    return { ids: places.map(({ id }) => id), [Symbol.dispose]: release };
+    return { ids: places.map(({ id }) => id), defaults: DEFAULTS, [Symbol.dispose]: release };
   }
 
   #isUsed(id: string): boolean {
@@ -156,15 +160,19 @@ export class NodeAgent implements Placement {
       throw new AppError('exhausted', 'a sandbox with this name is being made, or ends; try again', {
         retryAfterS: 1,
       });
-    return { ids: places.map(({ id }) => id), onlyExisting: true, [Symbol.dispose]: () => undefined };
+    return {
+      ids: places.map(({ id }) => id),
+      ...{ onlyExisting: true, defaults: DEFAULTS },
+      [Symbol.dispose]: () => undefined,
+    };
   }
 
   /** AppError conflict when it is not bound to this host. */
-  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<void> {
+  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
     const untilMs = performance.now() + POD_WAIT_MS;
     for (;;) {
       const pod = this.#pods.find(id);
-      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return;
+      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
       await new Promise<void>((resolve) => {
@@ -295,4 +303,19 @@ export class NodeAgent implements Placement {
     if (this.#isStopped) return;
     this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
   }
+}
+
+function withDefaults({ vcpus, memoryMib }: PlacedRequest['size']): PlacedSize {
+  return { vcpus: vcpus ?? DEFAULTS.vcpus, memoryMib: memoryMib ?? DEFAULTS.memoryMib };
+}
+
+/** AppError conflict when the place is smaller than the sandbox, or the engine counts it for smaller. */
+function assertFits({ id, vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): void {
+  if (!isCounted)
+    throw new AppError('conflict', `the pod of the place ${id} requests another size than it had`);
+  if (size.vcpus <= vcpus && size.memoryMib <= memoryMib) return;
+  throw new AppError(
+    'conflict',
+    `the place ${id} has ${vcpus} vCPUs and ${memoryMib} MiB; the sandbox needs ${size.vcpus} and ${size.memoryMib}`,
+  );
 }

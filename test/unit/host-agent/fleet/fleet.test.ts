@@ -70,6 +70,21 @@ t.test('pods and nodes count with the seal of the fleet only', (t) => {
   const { annotations } = toPod(REQUEST, 'sandboxd', seal).metadata;
   const grown = { ...annotations, 'sandboxd.dev/size': '32x65536' };
   t.equal(readPlacePod(podOf({}, { annotations: grown }), seal), undefined);
+  // The API server writes quantities in its own way: 1000m is 1, and 928 MiB and the VMM’s 96 are 1Gi.
+  const big = toPod({ ...REQUEST, vcpus: 10, memoryMib: 928 }, 'sandboxd', seal);
+  for (const [requests, isCounted] of [
+    [{ cpu: '1000m', memory: '1024Mi' }, true],
+    [{ cpu: '1', memory: '1Gi' }, true],
+    [{ cpu: '1', memory: '1073741824' }, true],
+    [{ cpu: '100m', memory: '1Gi' }, false],
+    [{ cpu: '1', memory: '1Mi' }, false],
+    [{ cpu: '1', memory: '1 Gi' }, false],
+    [{}, false],
+  ] as const) {
+    const containers = [{ name: 'sandbox', resources: { requests } }];
+    const stored = { ...big, metadata: { ...big.metadata, uid: 'u' }, spec: { containers } };
+    t.match(readPlacePod(stored, seal), { vcpus: 10, isCounted }, JSON.stringify(requests));
+  }
   for (const odd of [undefined, null, 7, {}, { metadata: {} }, { metadata: { name: 7 } }])
     t.equal(readPlacePod(odd, seal), undefined);
   const url = new URL('https://10.0.0.5:7878');
