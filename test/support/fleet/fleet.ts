@@ -67,7 +67,7 @@ export class Fleet {
     this.#dir = mkdtempSync(join(tmpdir(), 'fleet-test-'));
     t.teardown(() => rmSync(this.#dir, { recursive: true, force: true }));
     const path = join(this.#dir, 'secret');
-    writeFileSync(path, SECRET);
+    writeFileSync(path, SECRET, { mode: 0o600 });
     this.seal = FleetSeal.read(path);
   }
 
