@@ -232,3 +232,17 @@ t.test('versions that are too old are listed again, and a new Node ends nothing'
   await until(() => podsOf(fleet).length === 0, 'no pods');
   t.equal(daemon.manager.list().length, 2, 'the sandboxes go on');
 });
+
+t.test('a Node is deleted and its pods at once: the sandboxes go on', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon, records } = await fleet.host('h0');
+  await fleet.ready(1);
+  const { url } = await fleet.gateway();
+  for (let n = 0; n < 3; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
+  await until(() => podsOf(fleet).every(({ status }) => status.phase === 'Running'), 'running pods');
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  for (const { metadata } of podsOf(fleet)) fleet.api.objects.delete('pods', 'sandboxd', metadata.name, 0);
+  await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pods');
+  t.equal(daemon.manager.list().length, 3);
+  t.ok(fleet.api.objects.find('nodes', '', 'h0'));
+});

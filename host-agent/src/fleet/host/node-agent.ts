@@ -268,6 +268,8 @@ export class NodeAgent implements Placement {
         await this.#removePod(id, pod);
         return;
       case 'end-sandbox':
+        // With a Node all its pods go, often before this host knows of it.
+        if (!(await this.#registration.confirmNode())) return this.#enqueue(id);
         log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
         await sandboxes.delete(id);
         this.#enqueue(id);
