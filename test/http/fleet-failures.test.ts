@@ -131,6 +131,37 @@ t.test('one key, or one name, is one sandbox, whatever gateway is asked', async 
   t.equal((await ask(gateways[0]!.url, 'POST', '/sandboxes', named)).status, 201, 'the name is free again');
 });
 
+t.test('a fork that is sent again makes no places', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon } = await fleet.host('h0', { unusedMs: 600_000 });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  const path = `/sandboxes/${body.id}/fork`;
+  const key = { 'idempotency-key': 'forks' };
+  const made = () => fleet.api.requests.filter((request) => request === 'POST pods').length;
+  const first = await ask(url, 'POST', path, { count: 2 }, key);
+  t.equal(first.status, 201, JSON.stringify(first.body));
+  t.equal(made(), 3);
+  const again = await ask(url, 'POST', path, { count: 2 }, key);
+  t.same([again.status, again.body], [201, first.body]);
+  t.equal((await ask(url, 'POST', path, { count: 3 }, key)).status, 422);
+  t.equal(
+    (await ask(url, 'POST', path, { count: 2, name: 'one' }, { 'idempotency-key': 'odd' })).status,
+    400,
+  );
+  t.equal(made(), 3);
+  // At once: some may find no answer yet, and give back what they placed.
+  const others = { 'idempotency-key': 'others' };
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => ask(url, 'POST', path, { count: 2 }, others)),
+  );
+  t.same(statuses(answers), Array(4).fill(201));
+  t.equal(new Set(answers.map(({ body }) => JSON.stringify(body))).size, 1);
+  t.equal(daemon.manager.list().length, 5);
+  await until(() => podsOf(fleet).length === 5, 'five pods');
+});
+
 t.test('forks are made where their original is, all or none', async (t) => {
   const fleet = await startFleet(t);
   const hosts = await Promise.all([fleet.host('h0'), fleet.host('h1')]);
