@@ -224,6 +224,27 @@ t.test('tenants have namespaces of their own, which they cannot leave', async (t
   t.equal(podsOf(fleet).length, 2);
 });
 
+t.test('a host that refuses what others carry out is named', async (t) => {
+  const fleet = await startFleet(t);
+  await fleet.host('h0');
+  await fleet.ready(1);
+  const { url, map } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  // It has keys that the other does not know.
+  const keyring = await openKeyring(t);
+  await keyring.make();
+  await fleet.host('h1', { authenticator: keyring.authenticator });
+  await until(() => map.hosts().length === 2, 'two hosts');
+  const named = { unreachable_hosts: ['h1'] };
+  t.match(await ask(url, 'GET', '/sandboxes'), {
+    status: 200,
+    body: { ...named, sandboxes: [{ id: body.id }] },
+  });
+  const all = '/sandboxes?state=running';
+  t.match(await ask(url, 'DELETE', all), { status: 200, body: { ...named, deleted: [body.id] } });
+  t.match(await ask(url, 'DELETE', '/sandboxes?state=odd'), { body: { code: /./ } });
+});
+
 t.test('a host with a wrong token stays outside; one of a taken name, too', async (t) => {
   const fleet = await startFleet(t);
   await fleet.host('h0');

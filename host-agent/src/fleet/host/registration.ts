@@ -67,8 +67,8 @@ export class Registration {
   }
 
   /**
-   * Whether the Node is still the one that this host knows. Otherwise it is made anew, or its uid learned. Rejects while
-   * the API server does not say.
+   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned. Rejects
+   * while the API server does not answer.
    */
   async confirmNode(): Promise<boolean> {
     const known = this.#nodeUid;

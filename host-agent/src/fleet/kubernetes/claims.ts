@@ -62,7 +62,7 @@ export class Claims {
     throw new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** Removes a claim that no gateway made, and that of a place that is gone, which the engine’s garbage collector has not removed yet. */
+  /** Removes a claim that no gateway made, and one whose place is gone before the engine’s garbage collector comes. */
   async #findHolder(namespace: string, path: string, signal: AbortSignal): Promise<PlacePod | undefined> {
     const found = lease.safeParse(await this.#get(path, signal)).data;
     const [owner] = found?.metadata.ownerReferences ?? [];
