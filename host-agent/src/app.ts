@@ -104,7 +104,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const address = await server.listen(config.listen);
     isServing = true;
     resources.defer(() => fleet.stop());
-    fleet.join(address);
+    await fleet.join(address);
     resources.defer(() => {
       draining.abort();
       return server.drain(config.drainTimeoutMs, hurry);

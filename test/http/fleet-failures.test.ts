@@ -1,7 +1,6 @@
 // What a fleet does when a part of it is gone, full, or asked the same thing twice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { newId } from '../../host-agent/src/lib/ids.ts';
 import { type Asked, ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -95,60 +94,6 @@ t.test('a host agent is killed, and adopts its sandboxes at its next start', asy
   await until(() => podsOf(fleet).length === 6, 'six pods');
 });
 
-t.test('a place that nothing uses is given back', async (t) => {
-  const fleet = await startFleet(t);
-  const { daemon } = await fleet.host('h0', { unusedMs: 300 });
-  await fleet.ready(1);
-  const { catalogue } = await fleet.gateway();
-  const asked = { id: newId('sbx'), tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] };
-  await catalogue.place(asked, new AbortController().signal);
-  await until(() => podsOf(fleet).length === 0, 'no pods');
-  t.equal(daemon.manager.list().length, 0);
-});
-
-t.test('pods that no gateway made are left alone, and claim no id', async (t) => {
-  const fleet = await startFleet(t);
-  await fleet.host('h0', { unusedMs: 200 });
-  await fleet.ready(1);
-  const { url, map } = await fleet.gateway();
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  const name = body.id.replace('_', '-');
-  const [own] = podsOf(fleet);
-  fleet.api.namespaces.add('sandboxd-evil');
-  fleet.api.scheduler.isStopped = true;
-  const { finalizers: _, ...metadata } = own!.metadata;
-  const copy = {
-    ...own,
-    metadata: { ...metadata, name, annotations: own!.metadata.annotations },
-  } as KubeObject;
-  fleet.api.objects.create('pods', 'sandboxd-evil', copy);
-  await sleep(600);
-  t.equal(map.find(body.id)?.namespace, 'sandboxd', 'the copy in another namespace is none of the fleet');
-  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
-  t.equal(podsOf(fleet, 'sandboxd-evil').length, 1);
-});
-
-t.test('a node that is no host of the fleet gets no request, and another is tried', async (t) => {
-  const fleet = await startFleet(t);
-  const { daemon } = await fleet.host('h0');
-  await fleet.ready(1);
-  const { url, map } = await fleet.gateway();
-  // It has the label, and no seal of the fleet.
-  const status = { ...fleet.api.objects.get('nodes', '', 'h0').status };
-  const metadata = {
-    name: 'a-trap',
-    labels: { 'sandboxd.dev/host': 'true' },
-    annotations: { 'sandboxd.dev/url': url },
-  };
-  fleet.api.objects.create('nodes', '', { metadata, status } as unknown as KubeObject);
-  for (let n = 0; n < 4; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
-  t.equal(daemon.manager.list().length, 4);
-  t.same(
-    map.hosts().map(({ name }) => name),
-    ['h0'],
-  );
-});
-
 t.test('a quota of the namespace counts exactly', async (t) => {
   const fleet = await startFleet(t);
   await Promise.all([fleet.host('h0'), fleet.host('h1')]);
@@ -184,6 +129,37 @@ t.test('one key, or one name, is one sandbox, whatever gateway is asked', async 
   t.equal((await ask(gateways[1]!.url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
   await until(() => podsOf(fleet).length === 1, 'one pod');
   t.equal((await ask(gateways[0]!.url, 'POST', '/sandboxes', named)).status, 201, 'the name is free again');
+});
+
+t.test('a fork that is sent again makes no places', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon } = await fleet.host('h0', { unusedMs: 600_000 });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  const path = `/sandboxes/${body.id}/fork`;
+  const key = { 'idempotency-key': 'forks' };
+  const made = () => fleet.api.requests.filter((request) => request === 'POST pods').length;
+  const first = await ask(url, 'POST', path, { count: 2 }, key);
+  t.equal(first.status, 201, JSON.stringify(first.body));
+  t.equal(made(), 3);
+  const again = await ask(url, 'POST', path, { count: 2 }, key);
+  t.same([again.status, again.body], [201, first.body]);
+  t.equal((await ask(url, 'POST', path, { count: 3 }, key)).status, 422);
+  t.equal(
+    (await ask(url, 'POST', path, { count: 2, name: 'one' }, { 'idempotency-key': 'odd' })).status,
+    400,
+  );
+  t.equal(made(), 3);
+  // At once: some may find no answer yet, and give back what they placed.
+  const others = { 'idempotency-key': 'others' };
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => ask(url, 'POST', path, { count: 2 }, others)),
+  );
+  t.same(statuses(answers), Array(4).fill(201));
+  t.equal(new Set(answers.map(({ body }) => JSON.stringify(body))).size, 1);
+  t.equal(daemon.manager.list().length, 5);
+  await until(() => podsOf(fleet).length === 5, 'five pods');
 });
 
 t.test('forks are made where their original is, all or none', async (t) => {
@@ -248,6 +224,27 @@ t.test('tenants have namespaces of their own, which they cannot leave', async (t
   t.equal(podsOf(fleet).length, 2);
 });
 
+t.test('a host that refuses what others carry out is named', async (t) => {
+  const fleet = await startFleet(t);
+  await fleet.host('h0');
+  await fleet.ready(1);
+  const { url, map } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  // It has keys that the other does not know.
+  const keyring = await openKeyring(t);
+  await keyring.make();
+  await fleet.host('h1', { authenticator: keyring.authenticator });
+  await until(() => map.hosts().length === 2, 'two hosts');
+  const named = { unreachable_hosts: ['h1'] };
+  t.match(await ask(url, 'GET', '/sandboxes'), {
+    status: 200,
+    body: { ...named, sandboxes: [{ id: body.id }] },
+  });
+  const all = '/sandboxes?state=running';
+  t.match(await ask(url, 'DELETE', all), { status: 200, body: { ...named, deleted: [body.id] } });
+  t.match(await ask(url, 'DELETE', '/sandboxes?state=odd'), { body: { code: /./ } });
+});
+
 t.test('a host with a wrong token stays outside; one of a taken name, too', async (t) => {
   const fleet = await startFleet(t);
   await fleet.host('h0');
@@ -286,4 +283,18 @@ t.test('versions that are too old are listed again, and a new Node ends nothing'
   for (const { metadata } of podsOf(fleet)) fleet.api.objects.delete('pods', 'sandboxd', metadata.name, 0);
   await until(() => podsOf(fleet).length === 0, 'no pods');
   t.equal(daemon.manager.list().length, 2, 'the sandboxes go on');
+});
+
+t.test('a Node is deleted and its pods at once: the sandboxes go on', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon, records } = await fleet.host('h0');
+  await fleet.ready(1);
+  const { url } = await fleet.gateway();
+  for (let n = 0; n < 3; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
+  await until(() => podsOf(fleet).every(({ status }) => status.phase === 'Running'), 'running pods');
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  for (const { metadata } of podsOf(fleet)) fleet.api.objects.delete('pods', 'sandboxd', metadata.name, 0);
+  await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pods');
+  t.equal(daemon.manager.list().length, 3);
+  t.ok(fleet.api.objects.find('nodes', '', 'h0'));
 });

@@ -5,6 +5,7 @@ import { ask, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { BODY, head, stdin, stdinClose } from './cat.ts';
+import { openKeyring } from './keyed.ts';
 import { RawClient } from './support.ts';
 
 /** Of the whole file. */
@@ -147,6 +148,12 @@ t.test(
     await fleet.host('h0');
     await fleet.ready(1);
     const { port, url } = await fleet.gateway();
+    const other = await startFleet(t);
+    const keyring = await openKeyring(t);
+    await keyring.make({ tenant: 'acme' });
+    await other.host('h0', { authenticator: keyring.authenticator });
+    await other.ready(1);
+    const locked = await other.gateway();
     const { id } = (await ask(url, 'POST', '/sandboxes', {})).body;
     for (const [name, lines] of Object.entries({
       'two lengths': `POST /sandboxes/${id}/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
@@ -168,6 +175,17 @@ t.test(
     t.match(await ask(url, 'GET', '/sandboxes', undefined, { origin: 'http://evil.example' }), {
       status: 403,
     });
+    // A body that nobody may send, or that is too long, is not waited for.
+    for (const [status, lines] of [
+      [401, 'Authorization: Bearer wrong\r\nContent-Length: 100'],
+      [413, 'Content-Length: 1000000000'],
+    ] as const) {
+      const early = new RawClient(t, status === 401 ? locked.port : port);
+      early.write(`POST /sandboxes HTTP/1.1\r\nHost: x\r\n${lines}\r\n\r\n{`);
+      await until(() => early.text.includes('\r\n\r\n'), lines);
+      t.match(early.text, new RegExp(`^HTTP/1\\.1 ${status} `));
+      t.match(early.text, /^connection: close/im);
+    }
     t.match(await ask(url, 'GET', '/events'), { status: 501, body: { code: 'unsupported' } });
     t.match(await ask(url, 'GET', '/nothing'), { status: 404, body: { code: 'unknown_path' } });
     t.match(await ask(url, 'PATCH', '/sandboxes', {}), { status: 405 });

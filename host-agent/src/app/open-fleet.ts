@@ -32,7 +32,7 @@ export type FleetDeps = {
 export type OpenedFleet = {
   readonly placement: Placement;
   /** With the address of the REST API, which is served by then. */
-  join(listen: ListenAddress): void;
+  join(listen: ListenAddress): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -40,7 +40,7 @@ export type OpenedFleet = {
 export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
   const { fleet, admission, dataDir, tls } = config;
   if (fleet === undefined)
-    return { placement: ANY_PLACE, join: () => undefined, stop: async () => undefined };
+    return { placement: ANY_PLACE, join: async () => undefined, stop: async () => undefined };
   const client = new KubeClient(readKubeconfig(fleet.kubeconfigPath));
   const seal = FleetSeal.read(fleet.secretPath);
   const readCapacity = async () => {
@@ -56,11 +56,11 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });
     },
   };
-  const join = (listen: ListenAddress): void => {
+  const join = async (listen: ListenAddress): Promise<void> => {
     const scheme = tls === undefined ? 'http' : 'https';
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
-      instance: readInstance(deps.store),
+      instance: await readInstance(deps.store),
       url: new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`),
       records: deps.store.table<PlaceRecord>('fleet_places'),
       sandboxes: toLocal(deps),
@@ -91,11 +91,11 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
 }
 
 /** Two hosts cannot be one node, also not those that were copied before their first start. */
-function readInstance(store: Store): string {
+async function readInstance(store: Store): Promise<string> {
   const table = store.table<{ readonly id: string }>('fleet_host');
   const known = table.get(INSTANCE);
   if (known !== undefined) return known.id;
   const id = randomUUID();
-  void table.put(INSTANCE, { id });
+  await table.put(INSTANCE, { id });
   return id;
 }

@@ -1,14 +1,14 @@
 // What proves that a statement is of a gateway or host of the fleet: a keyed digest. Only they have the key, so that
 // neither a client nor a user who can write pods of a tenant can place a sandbox or claim an id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { KEY_FILE, readPrivateFile } from '../lib/private-file.ts';
 
-const MIN_BYTES = 32;
-const MAX_BYTES = 4096;
+const WHAT = 'the secret of the fleet';
+const ADVICE = 'a secret has 32 to 4096, such as those of `openssl rand -hex 32`';
 
 /** What is sealed: each kind of statement has its own. */
-export type SealKind = 'pod' | 'host' | 'place' | 'held' | 'claim';
+export type SealKind = 'pod' | 'host' | 'place' | 'held' | 'claim' | 'lease';
 
 export class FleetSeal {
   readonly #key: Buffer;
@@ -20,14 +20,14 @@ export class FleetSeal {
   /** AppError invalid_argument. */
   static read(path: string): FleetSeal {
     try {
-      const key = Buffer.from(readFileSync(path, 'latin1').trim(), 'latin1');
-      if (key.length < MIN_BYTES || key.length > MAX_BYTES)
-        throw new Error(
-          `it must have ${MIN_BYTES} to ${MAX_BYTES} bytes; make one with \`openssl rand -hex 32\``,
-        );
+      const bytes = readPrivateFile(path, { ...KEY_FILE, advice: ADVICE, what: WHAT, isCredential: true });
+      const key = Buffer.from(bytes.toString('latin1').trim(), 'latin1');
+      if (key.length < KEY_FILE.minBytes) throw new Error(`it has ${key.length} bytes; ${ADVICE}`);
       return new FleetSeal(key);
     } catch (cause) {
-      const message = `the secret of the fleet in ${path} cannot be used: ${toError(cause).message}`;
+      const message = isAppError(cause)
+        ? cause.message
+        : `${WHAT}, ${path}, cannot be used: ${toError(cause).message}`;
       throw new AppError('invalid_argument', message, { cause });
     }
   }

@@ -4,7 +4,14 @@ export { Authenticator } from './authentication.ts';
 export { ConsoleFiles } from './console-files.ts';
 export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware.ts';
-export { ANY_PLACE, PLACE_HEADER, type Placed, type PlacedRequest, type Placement } from './placement.ts';
+export {
+  ANY_PLACE,
+  PLACE_HEADER,
+  type Placed,
+  type PlacedRequest,
+  type PlacedSize,
+  type Placement,
+} from './placement.ts';
 export { Certificate } from './server/certificate.ts';
 export { Cors } from './server/request-check.ts';
 export { HttpServer } from './server/server.ts';

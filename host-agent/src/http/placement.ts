@@ -11,12 +11,21 @@ export type PlacedRequest = {
   readonly tenant: string | undefined;
   /** How many sandboxes it makes. */
   readonly count: number;
+  /** Of each of them; what is absent is the default. */
+  readonly size: WantedSize;
 };
+
+export type WantedSize = { readonly vcpus?: number | undefined; readonly memoryMib?: number | undefined };
+export type PlacedSize = { readonly vcpus: number; readonly memoryMib: number };
 
 /** Dispose it when the sandboxes are made, or could not be made. */
 export type Placed = Disposable & {
   /** One for each sandbox; absent: new ones. */
   readonly ids?: readonly string[];
+  /** The ids are those of sandboxes that exist: nothing new may be made under them. */
+  readonly onlyExisting?: true;
+  /** Instead of this daemon’s own defaults, which the gateway does not know. */
+  readonly defaults?: PlacedSize;
 };
 
 export interface Placement {

@@ -1,8 +1,9 @@
 // Files with keys and passwords, which only the daemon may read.
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { AppError, firstLine } from './errors.ts';
 
 const OTHERS = 0o077;
+const WRITABLE = 0o022;
 
 /** Sizes of a file with a key, and how to make one. */
 export const KEY_FILE = {
@@ -28,23 +29,36 @@ export function readPrivateFile(
   { what, minBytes, maxBytes, advice, isCredential = false }: PrivateFile,
 ): Buffer {
   try {
-    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const stats = fstatSync(fd);
-      if (!stats.isFile()) throw new Error('it is not a file');
-      const isOurs = stats.uid === (process.geteuid?.() ?? 0) || stats.uid === 0;
-      if ((stats.mode & OTHERS) !== 0 && !(isCredential && (stats.mode & 0o777) === 0o440))
+    return readOwn(path, ({ mode, size }) => {
+      if ((mode & OTHERS) !== 0 && !(isCredential && (mode & 0o777) === 0o440))
         throw new Error('other users can read it; chmod 600 it');
-      if (!isOurs) throw new Error(`it belongs to user ${stats.uid}`);
-      if (stats.size < minBytes || stats.size > maxBytes)
-        throw new Error(`it has ${stats.size} bytes; ${advice}`);
-      const bytes = Buffer.alloc(stats.size);
-      if (readSync(fd, bytes, 0, bytes.length, 0) !== bytes.length) throw new Error('it changed meanwhile');
-      return bytes;
-    } finally {
-      closeSync(fd);
-    }
+      if (size < minBytes || size > maxBytes) throw new Error(`it has ${size} bytes; ${advice}`);
+    });
   } catch (cause) {
     throw new AppError('internal', `${what}, ${path}, cannot be used: ${firstLine(cause)}`, { cause });
+  }
+}
+
+/** A file that others may read, and not write. Throws Error. */
+export function readTrustedFile(path: string, maxBytes: number): Buffer {
+  return readOwn(path, ({ mode, size }) => {
+    if ((mode & WRITABLE) !== 0) throw new Error('other users can write it; chmod go-w it');
+    if (size > maxBytes) throw new Error(`it has ${size} bytes, and may have ${maxBytes}`);
+  });
+}
+
+function readOwn(path: string, check: (stats: Stats) => void): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) throw new Error('it is not a file');
+    const isOurs = stats.uid === (process.geteuid?.() ?? 0) || stats.uid === 0;
+    check(stats);
+    if (!isOurs) throw new Error(`it belongs to user ${stats.uid}`);
+    const bytes = Buffer.alloc(stats.size);
+    if (readSync(fd, bytes, 0, bytes.length, 0) !== bytes.length) throw new Error('it changed meanwhile');
+    return bytes;
+  } finally {
+    closeSync(fd);
   }
 }

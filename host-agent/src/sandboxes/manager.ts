@@ -174,7 +174,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const secrets = bindForCreate(options, validated.network, request.principal, context.secrets);
     using name = await this.#names.acquire(request.principal, options, { ...validated, secrets }, signal);
     if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
-    assertNew(options.id, this.#sandboxes);
+    assertNew(options, this.#sandboxes);
     using _admitted = this.#limits.admit(request, toRequestedResources(validated, undefined, secrets));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };

@@ -129,8 +129,15 @@ export function assertCanPublish(
   throw new AppError('invalid_argument', message);
 }
 
-/** AppError conflict if the id of a place is that of a sandbox. */
-export function assertNew(id: string | undefined, sandboxes: { has(id: string): boolean }): void {
+/** AppError conflict if the id of a place is that of a sandbox, exhausted if the create may make none. */
+export function assertNew(
+  { id, onlyExisting }: Pick<CreateSandboxOptions, 'id' | 'onlyExisting'>,
+  sandboxes: { has(id: string): boolean },
+): void {
+  if (onlyExisting)
+    throw new AppError('exhausted', 'the sandbox that had this name ends just now; try again', {
+      retryAfterS: 1,
+    });
   if (id !== undefined && sandboxes.has(id))
     throw new AppError('conflict', `there is a sandbox ${id} already`);
 }

@@ -17,6 +17,8 @@ import type { About } from './snapshot-about.ts';
 export type CreateSandboxOptions = {
   /** In a fleet, its place was found under this id; absent: a new one. */
   readonly id?: string | undefined;
+  /** Another place of the fleet has the name: its sandbox is returned, or refused, and none is made. */
+  readonly onlyExisting?: true | undefined;
   /** Absent: the daemon's default profile. */
   readonly rootfs?: RootfsRequest | undefined;
   /** Pull mode of an image; absent: missing. */

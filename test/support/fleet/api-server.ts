@@ -57,7 +57,7 @@ export class ApiServer {
       clusters: [{ name: 'here', cluster: { server: `http://127.0.0.1:${this.#port}` } }],
       users: [{ name: 'host', user: { token } }],
     };
-    writeFileSync(path, JSON.stringify(config));
+    writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
     return path;
   }
 

@@ -67,7 +67,7 @@ export class Fleet {
     this.#dir = mkdtempSync(join(tmpdir(), 'fleet-test-'));
     t.teardown(() => rmSync(this.#dir, { recursive: true, force: true }));
     const path = join(this.#dir, 'secret');
-    writeFileSync(path, SECRET);
+    writeFileSync(path, SECRET, { mode: 0o600 });
     this.seal = FleetSeal.read(path);
   }
 
@@ -140,7 +140,14 @@ export class Fleet {
   }
 
   /** `writeMs`: ample by default, because a busy machine takes long. */
-  async gateway({ writeMs = 20_000 } = {}) {
+  async gateway({
+    writeMs = 20_000,
+    ...times
+  }: {
+    writeMs?: number;
+    sweepMs?: number;
+    unboundMs?: number;
+  } = {}) {
     const { seal } = this;
     const client = this.client(undefined, 'gateway');
     const connections = new HostConnections({});
@@ -150,6 +157,7 @@ export class Fleet {
       namespace: this.namespace,
       log: this.log,
       writeMs,
+      ...times,
     });
     const ended = new AbortController();
     const map = await catalogue.watch(ended.signal);

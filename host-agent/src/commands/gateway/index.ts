@@ -82,7 +82,8 @@ export const gateway: Command = {
     const catalogue = new KubernetesCatalogue({ client, seal, namespace, log });
     const ended = new AbortController();
     try {
-      const starting = catalogue.watch(AbortSignal.any([ended.signal, signal]));
+      // Creates in progress need the map until they end.
+      const starting = catalogue.watch(ended.signal);
       const map = await raceSignal(starting, signal);
       const front = new FleetFront({
         ...{ catalogue, map, connections, seal, log },
@@ -108,6 +109,7 @@ export const gateway: Command = {
       await server.close(DRAIN_MS);
     } finally {
       ended.abort();
+      await catalogue.settled();
       client.close();
     }
   },

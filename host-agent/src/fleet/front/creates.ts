@@ -1,7 +1,17 @@
 // Requests that make sandboxes: a place for each from the engine, then the client's own body to the host of the place.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS, MAX_FORKS, MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
+import {
+  DEFAULT_MEMORY_MIB,
+  DEFAULT_VCPUS,
+  MAX_FORKS,
+  MAX_KEYED_REQUESTS,
+  MAX_KEYED_REQUESTS_OF_EACH,
+  MAX_MEMORY_MIB,
+  MAX_VCPUS,
+  REPLAYED,
+} from '@sandboxd/api';
 import { PLACE_HEADER } from '../../http/index.ts';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { newId } from '../../lib/ids.ts';
 import {
@@ -25,6 +35,9 @@ const ATTEMPTS = 2;
 const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
 const NO_CAPACITY = 503;
+const MADE = 201;
+/** Also of other conflicts, which the host finds again. */
+const NO_PLACE = 409;
 /** The key of a retry came with another request: the place may be that of the first. */
 const MISMATCH = 422;
 
@@ -45,6 +58,11 @@ type Call = {
 
 export class Creates {
   readonly #deps: CreatesDeps;
+  readonly #keyed = new ConcurrencyLimit({
+    what: 'running requests with an Idempotency-Key',
+    max: MAX_KEYED_REQUESTS,
+    maxPerClient: MAX_KEYED_REQUESTS_OF_EACH,
+  });
 
   constructor(deps: CreatesDeps) {
     this.#deps = deps;
@@ -52,12 +70,15 @@ export class Creates {
 
   /** Rejects with what `Catalogue.place` and hosts reject with, and RefusedCaller. */
   async create(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    const signal = signalOf(request, response);
+    // Before anything of a body is kept.
+    const caller = await this.#deps.callers.find(request, signal);
+    using _slot = this.#admitKeyed(request, caller);
     using body = await readJsonBody(request, response);
-    const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
+    const call = { request, path, bytes: body.bytes, signal };
     const size = toSize(body);
     // A host says what is wrong; it makes nothing without a place.
     if (size === undefined) return answer(response, await this.#sendAny(call));
-    const caller = await this.#deps.callers.find(request, call.signal);
     const asked = { ...size, tenant: caller.tenant, claims: toClaims(request, body, caller) };
     answer(response, await this.#place(call, asked));
   }
@@ -69,12 +90,19 @@ export class Creates {
     path: string,
     { host, size }: { readonly host: Host; readonly size: Pick<Place, 'vcpus' | 'memoryMib'> },
   ): Promise<void> {
+    const signal = signalOf(request, response);
+    const caller = await this.#deps.callers.find(request, signal);
+    using _slot = this.#admitKeyed(request, caller);
     using body = await readJsonBody(request, response);
-    const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
+    const call = { request, path, bytes: body.bytes, signal };
     const count = toCount(path, body);
     if (count === undefined) return answer(response, await this.#send(host, call));
-    const { tenant } = await this.#deps.callers.find(request, call.signal);
-    const asked = { ...size, tenant, on: host.name, claims: [] };
+    if (isKeyed(request)) {
+      // The host knows whether it has carried it out, and refuses what is new for lack of places.
+      const known = await this.#send(host, call);
+      if (known.answer.statusCode !== NO_PLACE) return answer(response, known);
+    }
+    const asked = { ...size, tenant: caller.tenant, on: host.name, claims: [] };
     const placing = await Promise.allSettled(
       Array.from({ length: count }, () =>
         this.#deps.catalogue.place({ ...asked, id: newId('sbx') }, call.signal),
@@ -88,6 +116,12 @@ export class Creates {
     }
     const [first] = places;
     if (first !== undefined) answer(response, await this.#use(first, call, places));
+  }
+
+  /** They go on though their client leaves. AppError exhausted. */
+  #admitKeyed(request: IncomingMessage, { digest }: Caller): Disposable | undefined {
+    if (!isKeyed(request)) return undefined;
+    return this.#keyed.acquire(request.headers.authorization === undefined ? undefined : digest);
   }
 
   async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
@@ -124,8 +158,9 @@ export class Creates {
     };
     try {
       const made = await this.#send(this.#hostOf(first), call, this.#prove('place', places));
-      const { statusCode = 500 } = made.answer;
-      if (statusCode >= 300 && statusCode !== MISMATCH) giveBack();
+      const { statusCode, headers } = made.answer;
+      const isUsed = statusCode === MADE && headers[REPLAYED.toLowerCase()] === undefined;
+      if (!isUsed && statusCode !== MISMATCH) giveBack();
       return made;
     } catch (error) {
       giveBack();
@@ -169,14 +204,18 @@ export class Creates {
 }
 
 /** Of a create whose client left: it is cancelled, unless a retry may ask for its answer. */
-function signalOf({ headers }: IncomingMessage, response: ServerResponse): AbortSignal {
+function signalOf(request: IncomingMessage, response: ServerResponse): AbortSignal {
   const left = new AbortController();
-  if (headers['idempotency-key'] === undefined)
+  if (!isKeyed(request))
     response.once('close', () => {
       if (!response.writableFinished)
         left.abort(new AppError('cancelled', 'the client left before the answer'));
     });
   return left.signal;
+}
+
+function isKeyed({ headers }: IncomingMessage): boolean {
+  return headers['idempotency-key'] !== undefined;
 }
 
 export function answer(
@@ -188,6 +227,8 @@ export function answer(
   const plain = kept.flatMap((name, at) =>
     at % 2 === 0 && name.toLowerCase() !== 'content-length' ? [name, kept[at + 1] ?? ''] : [],
   );
+  // The rest of a body that is not read is no next request.
+  if (!response.req.complete) response.shouldKeepAlive = false;
   response.writeHead(statusCode ?? 502, [...plain, 'Content-Length', String(body.length)]);
   response.end(body);
 }

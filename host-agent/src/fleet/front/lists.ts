@@ -1,5 +1,6 @@
 // Requests that concern all hosts: each is asked at the same time, and a host that does not answer is named.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import PQueue from 'p-queue';
 import { z } from 'zod';
 import { toPage } from '../../http/input/page.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -32,10 +33,10 @@ export class Lists {
   /** `field` has the entries of the list. */
   async list(request: IncomingMessage, response: ServerResponse, path: string, field: string): Promise<void> {
     const asked = await this.#askAll(request, path);
-    const bodies = readBodies(asked, response);
-    if (bodies === undefined) return;
     const schema = z.looseObject({ [field]: z.array(entry), next_cursor: z.string().optional() });
-    const parsed = bodies.map((body) => schema.parse(body));
+    const found = readBodies(asked, schema);
+    if ('refusal' in found) return answer(response, found.refusal);
+    const { parsed } = found;
     const all = parsed.flatMap((body) => body[field] as z.output<typeof entry>[]);
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     const limit = Number(query.get('limit') || 0);
@@ -48,21 +49,21 @@ export class Lists {
     send(response, {
       [field]: page.entries.filter((each) => each !== LAST),
       ...page.next,
-      ...named(asked),
+      ...named(found.missing),
       ...(warnings !== undefined && { warnings }),
     });
   }
 
   async delete(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const asked = await this.#askAll(request, path);
-    const bodies = readBodies(asked, response);
-    if (bodies === undefined) return;
-    const parsed = bodies.map((body) => deletions.parse(body));
+    const found = readBodies(asked, deletions);
+    if ('refusal' in found) return answer(response, found.refusal);
+    const { parsed } = found;
     const { warnings } = parsed.find((body) => body.warnings !== undefined) ?? {};
     send(response, {
       deleted: parsed.flatMap(({ deleted }) => deleted),
       failed: parsed.flatMap(({ failed }) => failed),
-      ...named(asked),
+      ...named(found.missing),
       ...(warnings !== undefined && { warnings }),
     });
   }
@@ -75,8 +76,8 @@ export class Lists {
     const asked = await this.#askAll({ ...pick(request), method: 'GET' }, path);
     const has = asked.find(({ found }) => found?.answer.statusCode === 200);
     if (has?.found !== undefined) return { host: has.host, found: has.found };
-    const missing = named(asked).unreachable_hosts;
-    if (missing === undefined) return undefined;
+    const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
+    if (missing.length === 0) return undefined;
     throw new AppError('upstream', `it may be on a host that does not answer: ${missing.join(', ')}`);
   }
 
@@ -84,7 +85,7 @@ export class Lists {
     request: Pick<IncomingMessage, 'rawHeaders' | 'headers' | 'method'>,
     path: string,
   ): Promise<readonly Asked[]> {
-    const hosts = this.#map.hosts().slice(0, MAX_ASKED_AT_ONCE);
+    const hosts = this.#map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     const { method = 'GET' } = request;
     const own = toHostHeaders(request as IncomingMessage);
@@ -98,8 +99,10 @@ export class Lists {
       const found = await this.#connections.send(host, { method, path, headers }, undefined, limit);
       return (found.answer.statusCode ?? 500) < 500 ? found : undefined;
     };
+    // Those that are not reached in time are missing in the answer, as those that do not answer.
+    const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
     return await Promise.all(
-      hosts.map(async (host) => ({ host, found: await ask(host).catch(() => undefined) })),
+      hosts.map(async (host) => ({ host, found: await queue.add(() => ask(host).catch(() => undefined)) })),
     );
   }
 }
@@ -108,21 +111,39 @@ function pick({ rawHeaders, headers }: IncomingMessage) {
   return { rawHeaders, headers };
 }
 
-/** Undefined when a host refused the request: its answer is the client’s. AppError upstream when none answered. */
-function readBodies(asked: readonly Asked[], response: ServerResponse): unknown[] | undefined {
-  const found = asked.flatMap((each) => each.found ?? []);
-  const refused = found.find(({ answer: { statusCode = 500 } }) => statusCode !== 200);
-  if (refused !== undefined) {
-    answer(response, refused);
-    return undefined;
+/**
+ * What those hosts answered that carried the request out; the others are missing. If none did, the refusal of one is
+ * the client’s answer. AppError upstream when none answered.
+ */
+function readBodies<T>(
+  asked: readonly Asked[],
+  schema: z.ZodType<T>,
+): { readonly parsed: T[]; readonly missing: string[] } | { readonly refusal: HostAnswer } {
+  const parsed: T[] = [];
+  const missing: string[] = [];
+  let refusal: HostAnswer | undefined;
+  for (const { host, found } of asked) {
+    const isDone = found?.answer.statusCode === 200;
+    const { data } = schema.safeParse(isDone ? parseJson(found.body.toString()) : undefined);
+    if (data !== undefined) parsed.push(data);
+    else missing.push(host.name);
+    if (!isDone) refusal ??= found;
   }
-  if (found.length === 0) throw new AppError('upstream', 'no host of the fleet answers');
-  return found.map(({ body }) => JSON.parse(body.toString()));
+  if (parsed.length > 0) return { parsed, missing };
+  if (refusal !== undefined) return { refusal };
+  throw new AppError('upstream', 'no host of the fleet answers');
 }
 
-function named(asked: readonly Asked[]): { readonly unreachable_hosts?: string[] } {
-  const names = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : []));
-  return names.length === 0 ? {} : { unreachable_hosts: names.sort() };
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function named(hosts: readonly string[]): { readonly unreachable_hosts?: string[] } {
+  return hosts.length === 0 ? {} : { unreachable_hosts: hosts.toSorted() };
 }
 
 /** Behind all others, so that a page that is cut has a cursor. */

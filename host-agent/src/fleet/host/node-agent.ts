@@ -1,10 +1,11 @@
 // The node agent of this host: it registers the host, admits creates whose place is here, and keeps pods and sandboxes
 // in agreement. The registry of this host is the truth of what runs, the pods of what should.
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
+import type { Placed, PlacedRequest, PlacedSize, Placement } from '../../http/index.ts';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { toNamespace } from '../kubernetes/pods.ts';
+import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, type PlaceRecord, UNUSED_MS } from './decide.ts';
@@ -15,6 +16,8 @@ import { Registration, type RegistrationOptions } from './registration.ts';
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
+/** As gateways have them, who do not know the settings of hosts. */
+const DEFAULTS: PlacedSize = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
 /** Places that are worked on at a time. */
 const MAX_AT_ONCE = 16;
 
@@ -49,7 +52,7 @@ export class NodeAgent implements Placement {
   readonly #registration: Registration;
   readonly #pods: HostPods;
   readonly #seal: FleetSeal;
-  /** Places that a create is using. */
+  /** Places that a create is using, or whose pod is being removed. */
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<() => void>();
   readonly #queue = new Set<string>();
@@ -93,7 +96,7 @@ export class NodeAgent implements Placement {
     return this.#registration.joined();
   }
 
-  async admit({ header, tenant, count }: PlacedRequest): Promise<Placed> {
+  async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
     if (header === undefined)
       throw new AppError(
         'conflict',
@@ -120,13 +123,14 @@ export class NodeAgent implements Placement {
       }
     };
     try {
-      await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      const pods = await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      for (const pod of pods) assertFits(pod, withDefaults(size));
       for (const { id, uid } of places) await this.#options.records.put(id, { namespace, uid, nodeUid });
     } catch (error) {
       release();
       throw error;
     }
-    return { ids: places.map(({ id }) => id), [Symbol.dispose]: release };
+    return { ids: places.map(({ id }) => id), defaults: DEFAULTS, [Symbol.dispose]: release };
   }
 
   #isUsed(id: string): boolean {
@@ -149,22 +153,26 @@ export class NodeAgent implements Placement {
 
   /** Another place of the fleet has the name of the request: the answer is about its sandbox, or a conflict. */
   #admitHeld(places: readonly SealedPlace[]): Placed {
-    const missing = places.find(
-      ({ id, uid }) => this.#options.records.get(id)?.uid !== uid || this.#busy.has(id),
-    );
-    if (missing !== undefined)
-      throw new AppError('exhausted', 'a sandbox with this name is being made; try again', {
+    const { records, sandboxes } = this.#options;
+    const isThere = ({ id, uid }: SealedPlace): boolean =>
+      records.get(id)?.uid === uid && !this.#busy.has(id) && sandboxes.stateOf(id) !== undefined;
+    if (!places.every(isThere))
+      throw new AppError('exhausted', 'a sandbox with this name is being made, or ends; try again', {
         retryAfterS: 1,
       });
-    return { ids: places.map(({ id }) => id), [Symbol.dispose]: () => undefined };
+    return {
+      ids: places.map(({ id }) => id),
+      ...{ onlyExisting: true, defaults: DEFAULTS },
+      [Symbol.dispose]: () => undefined,
+    };
   }
 
   /** AppError conflict when it is not bound to this host. */
-  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<void> {
+  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
     const untilMs = performance.now() + POD_WAIT_MS;
     for (;;) {
       const pod = this.#pods.find(id);
-      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return;
+      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
       await new Promise<void>((resolve) => {
@@ -257,10 +265,11 @@ export class NodeAgent implements Placement {
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'Lost', 'its host has no record of it');
         return;
       case 'remove-pod':
-        if (pod) await this.#pods.remove(pod);
-        await records.remove(id);
+        await this.#removePod(id, pod);
         return;
       case 'end-sandbox':
+        // With a Node all its pods go, often before this host knows of it.
+        if (!(await this.#registration.confirmNode())) return this.#enqueue(id);
         log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
         await sandboxes.delete(id);
         this.#enqueue(id);
@@ -279,9 +288,36 @@ export class NodeAgent implements Placement {
     }
   }
 
+  /** Meanwhile no create can use the place. */
+  async #removePod(id: string, pod: PlacePod | undefined): Promise<void> {
+    const { records } = this.#options;
+    this.#busy.add(id);
+    try {
+      if (pod) await this.#pods.remove(pod);
+      if (records.get(id)?.uid === pod?.uid) await records.remove(id);
+    } finally {
+      this.#busy.delete(id);
+    }
+  }
+
   #later(id: string, waitMs: number): void {
     clearTimeout(this.#timers.get(id));
     if (this.#isStopped) return;
     this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
   }
+}
+
+function withDefaults({ vcpus, memoryMib }: PlacedRequest['size']): PlacedSize {
+  return { vcpus: vcpus ?? DEFAULTS.vcpus, memoryMib: memoryMib ?? DEFAULTS.memoryMib };
+}
+
+/** AppError conflict when the place is smaller than the sandbox, or the engine counts it for smaller. */
+function assertFits({ id, vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): void {
+  if (!isCounted)
+    throw new AppError('conflict', `the pod of the place ${id} requests another size than it had`);
+  if (size.vcpus <= vcpus && size.memoryMib <= memoryMib) return;
+  throw new AppError(
+    'conflict',
+    `the place ${id} has ${vcpus} vCPUs and ${memoryMib} MiB; the sandbox needs ${size.vcpus} and ${size.memoryMib}`,
+  );
 }

@@ -40,6 +40,7 @@ export class Registration {
   readonly #first = Promise.withResolvers<string>();
   #done: Promise<void> | undefined;
   #nodeUid: string | undefined;
+  #ensuring: Promise<void> | undefined;
   /** Of the monotonic clock. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #postedAtMs = Number.NEGATIVE_INFINITY;
@@ -63,6 +64,17 @@ export class Registration {
   /** Whether the engine may hold this host for dead. */
   get isFenced(): boolean {
     return performance.now() - this.#renewedAtMs > FENCE_MS;
+  }
+
+  /**
+   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned. Rejects
+   * while the API server does not answer.
+   */
+  async confirmNode(): Promise<boolean> {
+    const known = this.#nodeUid;
+    if (readNode(await this.#findNode())?.metadata.uid === known) return true;
+    await this.#ensureNode();
+    return this.#nodeUid === known;
   }
 
   start(): void {
@@ -113,7 +125,26 @@ export class Registration {
     this.#first.resolve(this.#nodeUid ?? '');
   }
 
+  /** Once, though several need it. */
   async #ensureNode(): Promise<void> {
+    this.#ensuring ??= this.#makeNode().finally(() => {
+      this.#ensuring = undefined;
+    });
+    await this.#ensuring;
+  }
+
+  /** Undefined: there is none. */
+  async #findNode(): Promise<unknown> {
+    const { client, name } = this.#options;
+    const path = `${NODES}/${encodeURIComponent(name)}`;
+    const { signal } = this.#stop;
+    return await client.request({ method: 'GET', path, signal }).catch((error: unknown) => {
+      if (isRefusal(error, 404)) return undefined;
+      throw error;
+    });
+  }
+
+  async #makeNode(): Promise<void> {
     const { client, name, instance, url, seal } = this.#options;
     const path = `${NODES}/${encodeURIComponent(name)}`;
     const labels = {
@@ -124,10 +155,7 @@ export class Registration {
     };
     const annotations = { ...toHostAnnotations(name, url, seal), [INSTANCE]: instance };
     const { signal } = this.#stop;
-    const found = await client.request({ method: 'GET', path, signal }).catch((error: unknown) => {
-      if (isRefusal(error, 404)) return undefined;
-      throw error;
-    });
+    const found = await this.#findNode();
     if (found !== undefined) {
       const owner = readNode(found)?.metadata.annotations[INSTANCE];
       if (owner !== instance)

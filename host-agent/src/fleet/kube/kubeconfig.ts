@@ -1,9 +1,9 @@
 // Reads a kubeconfig: the server of its current context, and how to prove who we are to it.
-import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { AppError, toError } from '../../lib/errors.ts';
+import { readTrustedFile } from '../../lib/private-file.ts';
 
 export type KubeAccess = {
   readonly server: URL;
@@ -109,7 +109,7 @@ function isLoopbackUrl({ hostname }: URL): boolean {
 
 function readText(path: string, fail: (what: string, cause: unknown) => AppError): string {
   try {
-    return readFileSync(path, 'latin1').slice(0, MAX_BYTES);
+    return readTrustedFile(path, MAX_BYTES).toString('latin1');
   } catch (cause) {
     throw fail(toError(cause).message, cause);
   }

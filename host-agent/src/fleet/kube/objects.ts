@@ -20,13 +20,14 @@ const metadata = z.object({
   labels: texts,
   annotations: texts,
   finalizers: z.array(text).default([]),
-  creationTimestamp: text.optional(),
   deletionTimestamp: text.optional(),
 });
 
+const container = z.object({ name, resources: z.object({ requests: texts }).prefault({}) });
+
 const pod = z.object({
   metadata: metadata.extend({ namespace: name }),
-  spec: z.object({ nodeName: name.optional() }),
+  spec: z.object({ nodeName: name.optional(), containers: z.array(container).default([]) }),
   status: z
     .object({ phase: text.optional(), reason: text.optional(), conditions: z.array(condition).default([]) })
     .prefault({}),
@@ -48,6 +49,18 @@ export function readPod(object: unknown): Pod | undefined {
 export function readNode(object: unknown): Node | undefined {
   return node.safeParse(object).data;
 }
+
+/** `100m` → 0.1, `1Gi` → 2^30. Undefined for what is no quantity. */
+export function readQuantity(text: string): number | undefined {
+  const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)(m|k|[KMGT]i?|)$/.exec(text) ?? [];
+  const factor = UNITS[unit];
+  return digits === '' || factor === undefined ? undefined : Number(digits) * factor;
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  ...{ '': 1, m: 0.001, k: 1e3, M: 1e6, G: 1e9, T: 1e12 },
+  ...{ Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 },
+};
 
 export function podPath(namespace: string, name?: string): string {
   const pods = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;

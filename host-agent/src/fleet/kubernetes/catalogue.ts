@@ -1,5 +1,5 @@
 // The catalogue of a fleet in Kubernetes: the scheduler places, and the objects of the API server are what all know.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
@@ -22,6 +22,8 @@ const FORGET_ATTEMPTS = 25;
 /** Places that wait to be forgotten; beyond it the hosts do it alone. */
 const MAX_FORGETTING = 1000;
 const SWEEP_MS = 30_000;
+/** A place without a host that is seen for longer has lost its gateway. */
+const UNBOUND_MS = 60_000;
 
 export type KubernetesOptions = {
   readonly client: KubeClient;
@@ -31,6 +33,8 @@ export type KubernetesOptions = {
   readonly log: Logger;
   /** How long a write may take. */
   readonly writeMs?: number;
+  readonly sweepMs?: number;
+  readonly unboundMs?: number;
 };
 
 export class KubernetesCatalogue implements Catalogue {
@@ -39,7 +43,10 @@ export class KubernetesCatalogue implements Catalogue {
   readonly #claims: Claims;
   readonly #stop = new AbortController();
   readonly #writeMs: number;
-  #forgetting = 0;
+  readonly #placing = new Set<Promise<void>>();
+  readonly #forgetting = new Map<string, Promise<void>>();
+  /** When a sweep first saw a place without a host, by its uid. By our own clock: that of the engine may differ. */
+  #unbound = new Map<string, number>();
 
   constructor(options: KubernetesOptions) {
     const { client, seal, log } = options;
@@ -50,16 +57,26 @@ export class KubernetesCatalogue implements Catalogue {
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {
-    const timer = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    const timer = setInterval(() => this.#sweep(), this.#options.sweepMs ?? SWEEP_MS).unref();
     signal.addEventListener('abort', () => {
       clearInterval(timer);
-      this.#stop.abort();
+      this.#stop.abort(new AppError('cancelled', 'the gateway is stopping'));
     });
     await this.#map.start(signal);
     return this.#map;
   }
 
-  async place(request: PlaceRequest, signal: AbortSignal): Promise<Place> {
+  async place(request: PlaceRequest, requestSignal: AbortSignal): Promise<Place> {
+    const placing = this.#place(request, AbortSignal.any([requestSignal, this.#stop.signal]));
+    const done = placing.then(
+      () => void this.#placing.delete(done),
+      () => void this.#placing.delete(done),
+    );
+    this.#placing.add(done);
+    return await placing;
+  }
+
+  async #place(request: PlaceRequest, signal: AbortSignal): Promise<Place> {
     const namespace = toNamespace(this.#options.namespace, request.tenant);
     const path = podPath(namespace);
     const body = toPod(request, namespace, this.#options.seal);
@@ -84,21 +101,33 @@ export class KubernetesCatalogue implements Catalogue {
     }
   }
 
-  async forget({ id, namespace, uid, host }: Place): Promise<void> {
-    if (this.#forgetting >= MAX_FORGETTING) return;
-    this.#forgetting += 1;
+  async forget(place: Place): Promise<void> {
+    const key = [place.namespace, place.id, place.uid, place.host ?? ''].join(' ');
+    const running = this.#forgetting.get(key);
+    if (running !== undefined) return await running;
+    if (this.#forgetting.size >= MAX_FORGETTING) return;
+    const done = this.#forget(place).finally(() => this.#forgetting.delete(key));
+    this.#forgetting.set(key, done);
+    await done;
+  }
+
+  /** Resolves when nothing is left to be forgotten. Once the watch has ended, each place is tried once. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#placing);
+    // Creates that ended just now give their places back in this turn.
+    await setImmediate();
+    await Promise.all(this.#forgetting.values());
+  }
+
+  async #forget({ id, namespace, uid, host }: Place): Promise<void> {
     const { signal } = this.#stop;
     const path = podPath(namespace, toPodName(id));
-    try {
-      for (let attempt = 1; attempt <= FORGET_ATTEMPTS && !signal.aborted; attempt++) {
-        const isDone = await this.#remove(path, uid, host === undefined).catch(() => false);
-        if (isDone) return;
-        await sleep(backOffMs(attempt, FORGET_BACK_OFF), undefined, { signal, ref: false });
-      }
-    } catch {
-      // The gateway stops; the host drops what nothing uses.
-    } finally {
-      this.#forgetting -= 1;
+    for (let attempt = 1; attempt <= FORGET_ATTEMPTS; attempt++) {
+      if (await this.#remove(path, uid, host === undefined).catch(() => false)) return;
+      // The gateway stops; a host, or another gateway, drops what nothing uses.
+      if (signal.aborted) return;
+      const waitMs = backOffMs(attempt, FORGET_BACK_OFF);
+      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
 
@@ -147,13 +176,23 @@ export class KubernetesCatalogue implements Catalogue {
     });
   }
 
-  /** No host can end a pod whose Node was removed from the cluster. */
+  /** Places that no host can end: their Node was removed from the cluster, or they never got one. */
   #sweep(): void {
     if (!this.#map.isCurrent) return;
+    const { unboundMs = UNBOUND_MS } = this.#options;
+    const now = performance.now();
+    const unbound = new Map<string, number>();
     for (const place of this.#map.all()) {
-      if (!place.isDeleting || place.host === undefined || this.#map.host(place.host) !== undefined) continue;
-      void this.forget({ ...place, host: undefined });
+      const { host, uid, isDeleting } = place;
+      const sinceMs = this.#unbound.get(uid) ?? now;
+      if (host === undefined) unbound.set(uid, sinceMs);
+      const isOver =
+        host === undefined
+          ? isDeleting || now - sinceMs >= unboundMs
+          : isDeleting && this.#map.host(host) === undefined;
+      if (isOver) void this.forget({ ...place, host: undefined });
     }
+    this.#unbound = unbound;
   }
 }
 

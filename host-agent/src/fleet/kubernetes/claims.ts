@@ -6,7 +6,7 @@ import { AppError } from '../../lib/errors.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
-import { type PlacePod, readPlacePod, toPodName } from './pods.ts';
+import { type PlacePod, readPlacePod, SEAL, toPodName } from './pods.ts';
 
 const NAME_CHARS = 32;
 const ATTEMPTS = 3;
@@ -14,7 +14,9 @@ const RETRY_AFTER_S = 1;
 
 const lease = z.object({
   metadata: z.object({
+    name: z.string(),
     uid: z.string(),
+    annotations: z.record(z.string(), z.string()).default({}),
     ownerReferences: z.array(z.object({ name: z.string(), uid: z.string() })).min(1),
   }),
 });
@@ -40,7 +42,10 @@ export class Claims {
     const body = {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: { name, ownerReferences },
+      metadata: {
+        ...{ name, ownerReferences },
+        annotations: { [SEAL]: this.#seal.make('lease', namespace, name, toPodName(id), uid) },
+      },
       spec: { holderIdentity: toPodName(id) },
     };
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -57,12 +62,15 @@ export class Claims {
     throw new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** Removes the claim of a place that is gone, which the engine’s garbage collector has not removed yet. */
+  /** Removes a claim that no gateway made, and one whose place is gone before the engine’s garbage collector comes. */
   async #findHolder(namespace: string, path: string, signal: AbortSignal): Promise<PlacePod | undefined> {
     const found = lease.safeParse(await this.#get(path, signal)).data;
     const [owner] = found?.metadata.ownerReferences ?? [];
     if (found === undefined || owner === undefined) return undefined;
-    const place = readPlacePod(await this.#get(podPath(namespace, owner.name), signal), this.#seal);
+    const { name, annotations } = found.metadata;
+    const isOurs = this.#seal.isOf(annotations[SEAL] ?? '', 'lease', namespace, name, owner.name, owner.uid);
+    const pod = isOurs ? await this.#get(podPath(namespace, owner.name), signal) : undefined;
+    const place = readPlacePod(pod, this.#seal);
     if (place !== undefined && place.uid === owner.uid && !place.isDeleting) return place;
     const body = { preconditions: { uid: found.metadata.uid } };
     await this.#client.request({ method: 'DELETE', path, body, signal }).catch((error: unknown) => {

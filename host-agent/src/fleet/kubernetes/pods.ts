@@ -3,7 +3,7 @@ import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
 import type { Host, Place, PlaceRequest } from '../catalogue.ts';
-import { type Node, type Pod, readNode, readPod } from '../kube/objects.ts';
+import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 
 /** Label of nodes and pods, key of the taint. */
@@ -11,7 +11,7 @@ export const HOST_LABEL = 'sandboxd.dev/host';
 export const PLACE_LABEL = 'sandboxd.dev/place';
 /** Only the host takes it away, so that a pod is there while its sandbox is. */
 export const FINALIZER = 'sandboxd.dev/host';
-const SEAL = 'sandboxd.dev/seal';
+export const SEAL = 'sandboxd.dev/seal';
 const SIZE = 'sandboxd.dev/size';
 const URL_ANNOTATION = 'sandboxd.dev/url';
 
@@ -21,6 +21,7 @@ export const CPU_MILLIS = 100;
 export const OVERHEAD_MIB = 96;
 /** Never 0: the API server would remove the pod before its host ended the sandbox. */
 const GRACE_S = 30;
+const CONTAINER = 'sandbox';
 const MAX_LABEL_CHARS = 63;
 
 /** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`. */
@@ -78,7 +79,7 @@ export function toPod(
       }),
       containers: [
         {
-          name: 'sandbox',
+          name: CONTAINER,
           image: 'sandboxd.dev/sandbox',
           resources: {
             requests: { cpu: `${vcpus * CPU_MILLIS}m`, memory },
@@ -93,10 +94,10 @@ export function toPod(
 export type PlacePod = Place & {
   readonly phase: string;
   readonly isDeleting: boolean;
+  /** Whether the scheduler and quotas count what its seal says. */
+  readonly isCounted: boolean;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
   readonly unschedulable?: string | undefined;
-  /** When it was made; undefined for what is no time. */
-  readonly madeAtMs: number | undefined;
 };
 
 /** Undefined for a pod that no gateway of this fleet made. */
@@ -109,15 +110,22 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
   if (!isId('sbx', id) || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
-  const madeAtMs = Date.parse(pod.metadata.creationTimestamp ?? '');
   return {
     ...{ id, namespace, uid, vcpus, memoryMib },
     host: pod.spec.nodeName,
     phase: pod.status.phase ?? 'Pending',
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
+    isCounted: isCounted(pod, vcpus, memoryMib),
     unschedulable: findUnschedulable(pod),
-    madeAtMs: Number.isNaN(madeAtMs) ? undefined : madeAtMs,
   };
+}
+
+/** The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`. */
+function isCounted({ spec }: Pod, vcpus: number, memoryMib: number): boolean {
+  const requests = spec.containers.find(({ name }) => name === CONTAINER)?.resources.requests;
+  const millis = (readQuantity(requests?.cpu ?? '') ?? 0) * 1000;
+  const bytes = readQuantity(requests?.memory ?? '');
+  return Math.round(millis) === vcpus * CPU_MILLIS && bytes === (memoryMib + OVERHEAD_MIB) * 2 ** 20;
 }
 
 function findUnschedulable({ status }: Pod): string | undefined {

@@ -39,8 +39,16 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
       if (body.image !== undefined) requireImages(images);
       const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
       auditAbout(c, body);
-      using placed = await placement.admit(toPlacedRequest(c, 1));
-      const options = { ...toCreateOptions(body), ...(placed.ids && { id: placed.ids[0] }) };
+      const size = { vcpus: body.vcpus, memoryMib: body.memory_mib };
+      using placed = await placement.admit(toPlacedRequest(c, 1, size));
+      const { ids, onlyExisting, defaults = size } = placed;
+      const options = {
+        ...toCreateOptions(body),
+        vcpus: size.vcpus ?? defaults.vcpus,
+        memoryMib: size.memoryMib ?? defaults.memoryMib,
+        ...(ids && { id: ids[0] }),
+        onlyExisting,
+      };
       const sandbox = await callersOf(host, c).create(options, clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       if (sandbox.isExisting)
@@ -125,8 +133,8 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
   } satisfies Partial<Handlers>;
 }
 
-export function toPlacedRequest(c: HttpContext, count: number): PlacedRequest {
-  return { header: headerOf(c, PLACE_HEADER), tenant: tenantOf(c.get('principal')), count };
+export function toPlacedRequest(c: HttpContext, count: number, size: PlacedRequest['size']): PlacedRequest {
+  return { header: headerOf(c, PLACE_HEADER), tenant: tenantOf(c.get('principal')), count, size };
 }
 
 /** The sort key of a list entry. */
@@ -188,8 +196,6 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
   return {
     ...(profile !== undefined && { rootfs: { kind: 'profile', name: profile } }),
     ...(image !== undefined && toImageSource(image, pull)),
-    vcpus: body.vcpus,
-    memoryMib: body.memory_mib,
     diskBytes: body.disk_bytes,
     timeoutS: body.timeout_s,
     ...(body.timeout_action === 'pause' && { timeoutAction: body.timeout_action }),

@@ -171,7 +171,7 @@ export function snapshotHandlers({ sandboxes: host, placement, bodyIdleMs }: Htt
       auditAbout(c, options);
       await sandboxes.refreshSnapshots(id, clientSignal(c));
       const commit = c.get('keyed')?.commitHook(toBody);
-      using placed = await placement.admit(toPlacedRequest(c, count));
+      using placed = await placement.admit(toPlacedRequest(c, count, sandboxes.getSnapshot(id)));
       const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
       const forks = await sandboxes.fork(id, count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);
@@ -183,7 +183,7 @@ export function snapshotHandlers({ sandboxes: host, placement, bodyIdleMs }: Htt
       const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
-      using placed = await placement.admit(toPlacedRequest(c, count));
+      using placed = await placement.admit(toPlacedRequest(c, count, sandbox.info));
       const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
       const forks = await sandbox.fork(count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);

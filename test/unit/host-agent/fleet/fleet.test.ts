@@ -1,5 +1,5 @@
 // The tables and texts of a fleet: what a host does about a place, seals, headers, pods and kubeconfigs.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -70,6 +70,21 @@ t.test('pods and nodes count with the seal of the fleet only', (t) => {
   const { annotations } = toPod(REQUEST, 'sandboxd', seal).metadata;
   const grown = { ...annotations, 'sandboxd.dev/size': '32x65536' };
   t.equal(readPlacePod(podOf({}, { annotations: grown }), seal), undefined);
+  // The API server writes quantities in its own way: 1000m is 1, and 928 MiB and the VMM’s 96 are 1Gi.
+  const big = toPod({ ...REQUEST, vcpus: 10, memoryMib: 928 }, 'sandboxd', seal);
+  for (const [requests, isCounted] of [
+    [{ cpu: '1000m', memory: '1024Mi' }, true],
+    [{ cpu: '1', memory: '1Gi' }, true],
+    [{ cpu: '1', memory: '1073741824' }, true],
+    [{ cpu: '100m', memory: '1Gi' }, false],
+    [{ cpu: '1', memory: '1Mi' }, false],
+    [{ cpu: '1', memory: '1 Gi' }, false],
+    [{}, false],
+  ] as const) {
+    const containers = [{ name: 'sandbox', resources: { requests } }];
+    const stored = { ...big, metadata: { ...big.metadata, uid: 'u' }, spec: { containers } };
+    t.match(readPlacePod(stored, seal), { vcpus: 10, isCounted }, JSON.stringify(requests));
+  }
   for (const odd of [undefined, null, 7, {}, { metadata: {} }, { metadata: { name: 7 } }])
     t.equal(readPlacePod(odd, seal), undefined);
   const url = new URL('https://10.0.0.5:7878');
@@ -116,10 +131,10 @@ t.test('a kubeconfig says what is wrong with it', (t) => {
   const yaml = (cluster: string, user: string) =>
     `current-context: a\ncontexts:\n- {name: a, context: {cluster: c, user: u}}\nclusters:\n- name: c\n  cluster: ${cluster}\nusers:\n- name: u\n  user: ${user}\n`;
   const read = (text: string) => {
-    writeFileSync(path, text);
+    writeFileSync(path, text, { mode: 0o644 });
     return readKubeconfig(path);
   };
-  writeFileSync(join(dir, 'token'), 'secret\n');
+  writeFileSync(join(dir, 'token'), 'secret\n', { mode: 0o644 });
   const ok = read(yaml('{server: "https://10.0.0.1:6443"}', '{tokenFile: token}'));
   t.equal(ok.server.href, 'https://10.0.0.1:6443/');
   t.equal(ok.token?.(), 'secret');
@@ -137,5 +152,34 @@ t.test('a kubeconfig says what is wrong with it', (t) => {
   ] as const)
     t.throws(() => read(text), { code: 'invalid_argument', message }, String(message));
   t.throws(() => readKubeconfig(join(dir, 'none')), { message: /ENOENT/ });
+  t.throws(() => readKubeconfig(dir), { message: /it is not a file/ });
+  t.throws(() => read(' '.repeat(2 ** 20 + 1)), { message: /has 1048577 bytes/ });
+  chmodSync(path, 0o664);
+  t.throws(() => readKubeconfig(path), { code: 'invalid_argument', message: /other users can write it/ });
+  t.end();
+});
+
+t.test('the secret of a fleet is in a file of its own', (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'fleet-secret-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const path = join(dir, 'secret');
+  const read = (text: string, mode: number) => {
+    writeFileSync(path, text);
+    chmodSync(path, mode);
+    return FleetSeal.read(path);
+  };
+  const key = 'k'.repeat(32);
+  const seal = read(`${key}\n`, 0o600);
+  t.equal(seal.make('pod', 'a'), new FleetSeal(Buffer.from(key)).make('pod', 'a'));
+  read(key, 0o440);
+  for (const [text, mode, message] of [
+    [key, 0o644, /the secret of the fleet, .*secret, cannot be used: other users can read it/],
+    [key, 0o660, /other users can read it/],
+    [`${key.slice(1)}   `, 0o600, /it has 31 bytes; a secret has 32 to 4096/],
+    ['k', 0o600, /it has 1 bytes/],
+    ['k'.repeat(4097), 0o600, /it has 4097 bytes/],
+  ] as const)
+    t.throws(() => read(text, mode), { code: 'invalid_argument', message }, String(message));
+  t.throws(() => FleetSeal.read(dir), { code: 'invalid_argument', message: /it is not a file/ });
   t.end();
 });
