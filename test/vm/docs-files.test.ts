@@ -43,6 +43,8 @@ t.test('every example of the page on files', async (t) => {
     [/path=\/etc&format=tar" \| tar t$/, /^os-release$/m],
     [/tar c -C \.\/src/, /^\{"files":1,"bytes":7\}$/],
     [/^tar c notes\.txt/, /^\{"files":1,"bytes":5\}$/],
+    [/^curl -X PATCH -d .*attributes/, /"path":"\/srv\/notes.txt"/],
+    [/with_attributes=true"$/, /"attributes":\{"source":"upload"\}/],
     [/files\/watch\?path=\/srv&recursive=true"$/, /watched below/],
   ];
   /** It follows until its client leaves. */
