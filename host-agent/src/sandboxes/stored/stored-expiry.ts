@@ -1,5 +1,5 @@
-// Expiry of snapshots in the store. It writes no mark of a delete: hosts obey marks, and one of them may know a later time
-// than another. Each host drops its own copy; an expired manifest is removed by any host, a day later.
+// Expiry of snapshots in the store. It writes no mark of a delete: hosts obey marks, and one of them may know a later
+// time than another. Each host drops its own copy; an expired manifest is removed by any host, a day later.
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
