@@ -49,7 +49,8 @@ function formsOf(value: string): Buffer[] {
 async function findIn(dirs: readonly string[], forms: readonly Buffer[], patterns: string): Promise<string> {
   writeFileSync(patterns, Buffer.concat(forms.flatMap((form) => [form, Buffer.from('\n')]).slice(0, -1)));
   // Beside the event loop, which connections of the client need.
-  const child = spawn('grep', ['-rlaF', '-f', patterns, ...dirs], {
+  // Files of namespaces cannot be read.
+  const child = spawn('grep', ['-rlaF', '--exclude-dir=net', '-f', patterns, ...dirs], {
     ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'inherit'] },
   });
   const stdout = await text(child.stdout);
