@@ -51,11 +51,13 @@ async function findIn(dirs: readonly string[], forms: readonly Buffer[], pattern
   // Beside the event loop, which connections of the client need.
   // Files of namespaces cannot be read.
   const child = spawn('grep', ['-rlaF', '--exclude-dir=net', '-f', patterns, ...dirs], {
-    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'inherit'] },
+    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'pipe'] },
   });
-  const stdout = await text(child.stdout);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   if (child.exitCode === null) await once(child, 'exit');
-  if (child.exitCode !== 0 && child.exitCode !== 1) throw new Error('grep did not run');
+  // A sandbox that was deleted goes meanwhile.
+  const problems = stderr.split('\n').filter((line) => !/^$|: No such file or directory$/.test(line));
+  if (problems.length > 0 || (child.exitCode ?? 3) > 2) throw new Error(`grep did not run: ${problems[0]}`);
   return stdout;
 }
 
