@@ -89,7 +89,7 @@ export class Load {
     create: async () => {
       if (this.#sandboxes.size >= MAX_SANDBOXES) return false;
       const name = this.#name('box');
-      const network = { allowlist: [`${name}.test`] };
+      const network = { enabled: true, allowlist: [`${name}.test`] };
       const body = { name, memory_mib: 128, ...(this.#count % 2 === 0 && { network }) };
       await this.#makeSandbox(`sandbox ${name}`, () => this.#daemon.api.create(body));
       return true;

@@ -23,7 +23,13 @@ const WORKERS = 3;
 const DISK_BYTES = '16G';
 const IMAGES = 3;
 /** Deleting all sandboxes and snapshots leaves these. */
-const KEPT = ['keys-required', 'record keys/', 'record key_uses/', 'record secrets/'];
+const KEPT = [
+  'keys-required',
+  'record keys/',
+  'record key_uses/',
+  'record secrets/',
+  'record seal_key_mark/',
+];
 
 const { values } = parseArgs({
   options: {
@@ -138,7 +144,8 @@ async function cutAt(position: number, where: string, load: Load, promises: Prom
   let daemon: Daemon | undefined;
   try {
     const startedAt = performance.now();
-    daemon = await spawnDaemon(directories);
+    // LMDB takes what was committed and not flushed for safe until the host's boot id is another one, as after a cut.
+    daemon = await spawnDaemon(directories, { env: { LMDB_RESTORE: 'safe' } });
     const startedMs = performance.now() - startedAt;
     const { broken, looked } = await inspect(daemon, load, promises, position, random);
     const code = await daemon.end();
