@@ -12,7 +12,8 @@ const LINK_COOKIES: readonly string[] = [LINK_COOKIE, SECURE_LINK_COOKIE];
 /** What keys and tokens of links look like; E2B's SDKs take no other form of a key than the last one. */
 const CREDENTIAL = /\b(?:sb[kl]_[A-Za-z0-9_-]{32}|e2b_[0-9a-f]{48})/;
 
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
+/** They concern one connection, and stay on it. */
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'proxy-authenticate',

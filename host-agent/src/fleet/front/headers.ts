@@ -2,19 +2,7 @@
 // gateway may say comes from no client.
 import type { IncomingMessage } from 'node:http';
 import { PLACE_HEADER } from '../../http/index.ts';
-
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'http2-settings',
-]);
+import { HOP_BY_HOP } from '../../ingress/headers.ts';
 
 /** The gateway has checked them for its own name; a host has another. */
 const CHECKED: ReadonlySet<string> = new Set([
