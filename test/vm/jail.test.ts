@@ -33,6 +33,19 @@ function sharedDescriptors(pid: number, logPath: string): string[] {
   });
 }
 
+/** Undefined for one that has ended: a VMM's workers come and go. */
+function readThread(pid: number, thread: string) {
+  const dir = `/proc/${pid}/task/${thread}`;
+  try {
+    const namespaces = NAMESPACES.map((name) => [name, readlinkSync(`${dir}/ns/${name}`)] as const);
+    const status = readStatus(`${dir}/status`);
+    return existsSync(dir) ? { status, namespaces } : undefined;
+  } catch (error) {
+    if (existsSync(dir)) throw error;
+    return undefined;
+  }
+}
+
 t.test('a VMM has a user, namespaces and a root directory of its own, and no privilege', async (t) => {
   const daemon = await startDaemon(t);
   const { api, directories } = daemon;
@@ -42,22 +55,27 @@ t.test('a VMM has a user, namespaces and a root directory of its own, and no pri
   const pids = await Promise.all(sandboxes.map(vmmOf));
   t.match(await engineOf(daemon), { jail: { enabled: true } });
   for (const [index, pid] of pids.entries()) {
+    const uid = uidOf(pid);
+    let threads = 0;
     for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const status = readStatus(`/proc/${pid}/task/${thread}/status`);
-      const uid = uidOf(pid);
-      t.match(status, {
+      const seen = readThread(pid, thread);
+      if (seen === undefined) continue;
+      threads++;
+      const expected = {
         Uid: [uid, uid, uid, uid].join('\t'),
         Gid: [uid, uid, uid, uid].join('\t'),
         Groups: /^ ?$/,
         ...{ CapInh: NONE, CapPrm: NONE, CapEff: NONE, CapBnd: NONE, CapAmb: NONE },
         ...{ NoNewPrivs: '1', Seccomp: '2' },
-      });
-      for (const name of NAMESPACES)
-        t.not(readlinkSync(`/proc/${pid}/task/${thread}/ns/${name}`), readlinkSync(`/proc/self/ns/${name}`));
+      };
+      t.match(seen.status, expected, `thread ${thread} of ${pid}: ${JSON.stringify(seen.status)}`);
+      for (const [name, namespace] of seen.namespaces)
+        t.not(namespace, readlinkSync(`/proc/self/ns/${name}`), name);
     }
+    t.ok(threads > 0, `VMM ${pid} runs`);
     t.equal(readFileSync(`/proc/${pid}/environ`, 'latin1'), '');
     const limits = readFileSync(`/proc/${pid}/limits`, 'latin1');
-    t.match(limits, /^Max core file size +0 +0 /m);
+    t.match(limits, /^Max core file size +0 +0 /m, `limits of ${pid}: ${limits}`);
     t.notMatch(limits, /^Max (?:file size|processes) .*unlimited/m);
     const root = `/proc/${pid}/root`;
     const ways = [directories.dataDir, directories.runDir, DAEMON_PROGRAM, process.env.PATH ?? '/']
@@ -78,10 +96,10 @@ t.test('a VMM has a user, namespaces and a root directory of its own, and no pri
     ])
       t.notOk(existsSync(root + path), `no ${path}`);
     const mounts = readFileSync(`/proc/${pid}/mounts`, 'latin1').trim().split('\n');
-    for (const mount of mounts) t.match(mount, /[ ,]nosuid[ ,]/);
+    for (const mount of mounts) t.match(mount, /[ ,]nosuid[ ,]/, `mount of ${pid}: ${mount}`);
     for (const mount of mounts.filter((line) => line.split(' ')[1] !== '/dev'))
-      t.match(mount, /[ ,]nodev[ ,]/);
-    for (const mount of mounts.filter((line) => / rw,/.test(line))) t.match(mount, /[ ,]noexec[ ,]/);
+      t.match(mount, /[ ,]nodev[ ,]/, `mount of ${pid}: ${mount}`);
+    for (const mount of mounts.filter((line) => / rw,/.test(line))) t.match(mount, /[ ,]noexec[ ,]/, mount);
   }
   t.not(uidOf(pids[0] ?? 0), uidOf(pids[1] ?? 0), 'no two have the same');
   for (const name of NAMESPACES)

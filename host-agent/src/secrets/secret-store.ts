@@ -174,7 +174,8 @@ export class SecretStore {
   async takeChanges(record: (change: SecretChange) => void): Promise<void> {
     if (!this.#changes.hasLatest()) return;
     const changes = this.#changes.all();
-    for (const { id, record: change } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs)) {
+    const inOrder = changes.toSorted((a, b) => a.record.atMs - b.record.atMs || (a.id < b.id ? -1 : 1));
+    for (const { id, record: change } of inOrder) {
       if (this.#recorded.has(id)) continue;
       record(change);
       this.#recorded.add(id);
@@ -249,8 +250,10 @@ export class SecretStore {
 
   #recordChange(change: SecretChange['change'], scope: string, name: string): void {
     if (this.#by === undefined) return;
-    const id = randomBytes(8).toString('hex');
-    void this.#changes.put(id, { change, scope, name, atMs: Date.now(), by: this.#by });
+    // Microseconds, so that changes of the same millisecond are in order as well.
+    const at = performance.timeOrigin + performance.now();
+    const id = `${Math.floor(at * 1000)}-${randomBytes(8).toString('hex')}`;
+    void this.#changes.put(id, { change, scope, name, atMs: Math.floor(at), by: this.#by });
   }
 
   #seal(id: string, value: string) {

@@ -38,13 +38,15 @@ async function serveEndless(t: Test) {
     const next = () => (asked++ === 0 ? part.next() : begin());
     return { sizeBytes: 100, contentBytes: 100, body: { next, cancel: () => {} } };
   };
+  const { id } = sandboxes.add();
+  const snapshot = await sandboxes.snapshot(id);
   sandboxes.snapshot = begin;
   sandboxes.fork = begin;
   sandboxes.onFork = begin;
   sandboxes.onDelete = begin;
   sandboxes.serviceCalls = { stop: begin };
   images.onPull = begin;
-  return { ...served, work, id: sandboxes.add().id };
+  return { ...served, work, id, snapshot: snapshot.id };
 }
 
 const LOST = 'lost the daemon at http://127.0.0.1:\\d+: the connection broke off';
@@ -52,7 +54,7 @@ const RUNNING = `(?:${LOST}|the daemon ended the connection); sleep was running,
 const MAYBE = `${LOST}; it may or may not have been carried out`;
 const ABOUT = '(?: \\(request req_\\w+\\))?';
 
-/** Words, ID and DIR being filled in, and all that stands on standard error. */
+/** Words, ID, SNAP and DIR being filled in, and all that stands on standard error. */
 const VERBS: readonly (readonly [words: string, said: string])[] = [
   ['exec ID sleep', RUNNING],
   ['exec -i ID sleep', RUNNING],
@@ -62,17 +64,17 @@ const VERBS: readonly (readonly [words: string, said: string])[] = [
   ['pull nginx', LOST],
   ['snapshot ID', MAYBE],
   ['fork ID', MAYBE],
-  ['fork snap_0123456789abc', MAYBE],
+  ['fork SNAP', MAYBE],
   ['rm ID', MAYBE],
   ['service stop ID', MAYBE],
 ];
 
 t.test('each verb ends, and says what became of it', async (t) => {
   for (const [line, said] of VERBS) {
-    const { url, server, work, id } = await serveEndless(t);
+    const { url, server, work, id, snapshot } = await serveEndless(t);
     const dir = t.testdir({});
     writeFileSync(join(dir, 'big'), Buffer.alloc(2 ** 24));
-    const words = line.replace('ID', id).replace('DIR', dir).split(' ');
+    const words = line.replace('ID', id).replace('SNAP', snapshot).replace('DIR', dir).split(' ');
     const running = new Running(words, { SANDBOXD_HOST: url });
     let stdout = 0;
     running.child.stdout?.on('data', (bytes: Buffer) => {
