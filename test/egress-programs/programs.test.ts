@@ -61,6 +61,7 @@ server.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')
 const flags = ['--dns-upstream', lab.names.address, '--egress-ca-file', join(dir, 'roots.pem')];
 const { api } = await startDaemon(t, { flags });
 await api.call('PUT', '/secrets/token', { value: TOKEN, hosts: ['api.test'] });
+t.teardown(() => api.call('DELETE', '/secrets/token'));
 const { id } = await api.create({
   profile: 'egress-programs',
   memory_mib: 1024,

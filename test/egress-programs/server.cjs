@@ -92,6 +92,8 @@ function image(path, response) {
   if (/^\/v2\/hello\/manifests\/(latest|sha256:.*)$/.test(path)) {
     response.setHeader('content-type', type);
     response.setHeader('docker-content-digest', sha256(manifest));
+    // Docker asks for the size by HEAD first.
+    response.setHeader('content-length', manifest.length);
     return response.end(manifest);
   }
   const found = [layer, config].find((bytes) => path === `/v2/hello/blobs/${sha256(bytes)}`);
