@@ -8,6 +8,7 @@ import type {
   CreateOptions,
   DeletedSandboxes,
   Health,
+  HostChecks,
   KeyedOptions,
   ListOptions,
   ListSandboxesOptions,
@@ -82,6 +83,11 @@ export class Client {
   /** Profiles, and the engine that runs sandboxes. */
   profiles(options: CallOptions = {}): Promise<Profiles> {
     return this.#requests.call('listProfiles', options);
+  }
+
+  /** What `sandboxd doctor --quick` finds on the host. */
+  checkHost(options: CallOptions = {}): Promise<HostChecks> {
+    return this.#requests.call('checkHost', options);
   }
 
   /** Presets of networks that the key may use. */

@@ -52,6 +52,7 @@ export type ServiceStatus = Schemas['ServiceStatus'];
 export type LogRecord = Schemas['LogRecord'];
 export type Health = Schemas['HealthResponse'];
 export type Profiles = Schemas['ProfilesResponse'];
+export type HostChecks = Schemas['HostChecksResponse'];
 export type WhoAmI = Schemas['WhoamiResponse'];
 export type PushResult = Schemas['PushResult'];
 export type FileEntry = Schemas['FileEntry'];

@@ -1,6 +1,5 @@
 // Composes the modules of the daemon. Starts them in order and stops them in reverse order.
-import type { Logger } from 'pino';
-import type { AppContext, Helpers } from './app/context.ts';
+import type { AppContext } from './app/context.ts';
 import { type OpenedE2b, openE2b } from './app/open-e2b.ts';
 import { openEngines } from './app/open-engines.ts';
 import { type OpenedFleet, openFleet } from './app/open-fleet.ts';
@@ -11,10 +10,9 @@ import { openEgressLog, openLogs, openNetwork, openPresets, openSandboxes } from
 import { openSecrets } from './app/open-secrets.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
-import type { Config, ListenAddress } from './config/index.ts';
+import type { ListenAddress } from './config/index.ts';
 import { Authenticator, Certificate, type HttpServer } from './http/index.ts';
 import { AppError } from './lib/errors.ts';
-import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { keepAlive } from './lib/lazy.ts';
 import type { SandboxManager } from './sandboxes/manager.ts';
 import { Dispatcher, WebhookRegistry } from './webhooks/index.ts';
@@ -31,13 +29,15 @@ export interface App {
   reload(): boolean;
 }
 
-/** `faults` are injected by tests. */
-export function createApp(config: Config, log: Logger, helpers: Helpers, faults: Faults = NO_FAULTS): App {
+type AppOptions = Pick<AppContext, 'config' | 'settings' | 'log' | 'helpers' | 'faults'>;
+
+export function createApp(options: AppOptions): App {
+  const { config, log } = options;
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
   const draining = new AbortController();
   const { signal } = starting;
-  const context: AppContext = { config, log, helpers, faults, resources, signal };
+  const context: AppContext = { ...options, resources, signal };
   let hurry: AbortSignal | undefined;
   let started: Promise<ListenAddress> | undefined;
   let certificate: Certificate | undefined;

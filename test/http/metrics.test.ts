@@ -130,6 +130,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
     limitUse: () => [],
     listProfiles: async () => [],
+    checkHost: () => Promise.reject(new Error('not asked')),
   };
   const server = new HttpServer({ ...services, app: createMetricsApp(services) });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });

@@ -8,6 +8,7 @@ import {
   ANY_PLACE,
   createHttpApp,
   type EngineInfo,
+  type HostReport,
   type HttpApp,
   HttpServer,
   NO_AUDIT,
@@ -42,6 +43,21 @@ export const ENGINE: EngineInfo = {
   version: '1',
   reason: 'a test',
   tried: [],
+};
+
+export const HOST_REPORT: HostReport = {
+  checked_at: '2024-05-06T07:08:09.010Z',
+  version: '0.1.0',
+  worst: 'warning',
+  groups: [
+    {
+      group: 'machine',
+      findings: [
+        { name: 'ksm', level: 'ok', seen: 'off' },
+        { name: 'clock', level: 'warning', seen: 'follows no time server', advice: 'install chrony' },
+      ],
+    },
+  ],
 };
 
 /** Answers of keyed requests without a registry. */
@@ -95,6 +111,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
     console: FAKE_CONSOLE,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
+    checkHost: async () => HOST_REPORT,
     listProfiles: async () => [
       {
         name: 'base',

@@ -23,6 +23,7 @@ export const HELPERS: Helpers = {
       (name) => resolve(root, name),
     ),
   },
+  doctor: [resolve(dist, 'sandboxd'), 'doctor'],
   diffdisks: resolve(dist, 'diffdisks'),
   npm: dist,
 };

@@ -25,7 +25,14 @@ import {
 import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { linkList, linkRequest, madeLink } from '../schemas/link.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
-import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
+import {
+  engine,
+  healthResponse,
+  hostChecksResponse,
+  profile,
+  profilesResponse,
+  whoamiResponse,
+} from '../schemas/meta.ts';
 import {
   changedNetworkPolicy,
   networkCheck,
@@ -81,6 +88,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   Engine: engine,
   ProfilesResponse: profilesResponse,
   Policy: policy,
+  HostChecksResponse: hostChecksResponse,
   WhoamiResponse: whoamiResponse,
   PortMapping: portMapping,
   PublishedPort: publishedPort,

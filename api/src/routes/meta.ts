@@ -1,5 +1,11 @@
 // Health check, profiles, rights of the caller, metrics, and the description of this API.
-import { healthResponse, openApiDocument, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
+import {
+  healthResponse,
+  hostChecksResponse,
+  openApiDocument,
+  profilesResponse,
+  whoamiResponse,
+} from '../schemas/meta.ts';
 import { json, type Route } from './route.ts';
 
 export const metaRoutes = {
@@ -52,6 +58,37 @@ export const metaRoutes = {
     ],
     errors: { 501: 'metrics are disabled on this daemon' },
     example: {},
+  },
+  checkHost: {
+    method: 'GET',
+    path: '/host/checks',
+    tag: 'meta',
+    summary: 'Check the requirements and recommendations for the host',
+    description:
+      'The findings are those of `sandboxd doctor --quick`, with the settings of this daemon. An answer is up to a minute old. The findings are of the whole host, so the daemon refuses the key of a tenant.',
+    access: 'metrics',
+    answers: [{ status: 200, description: 'the findings', content: json(hostChecksResponse) }],
+    example: {
+      answer: {
+        checked_at: '2024-05-06T07:08:09.010Z',
+        version: '0.1.0',
+        worst: 'warning',
+        groups: [
+          {
+            group: 'machine',
+            findings: [
+              { name: 'ksm', level: 'ok', seen: 'off' },
+              {
+                name: 'clock',
+                level: 'warning',
+                seen: 'follows no time server',
+                advice: 'install chrony or systemd-timesyncd',
+              },
+            ],
+          },
+        ],
+      },
+    },
   },
   describe: {
     method: 'GET',

@@ -100,6 +100,31 @@ export const whoamiResponse = z
   ])
   .describe('the rights of the caller');
 
+const finding = z
+  .object({
+    name: word('name of the check'),
+    level: z.enum(['ok', 'warning', 'fault']).describe('fault: it breaks sandboxes or their isolation'),
+    seen: word('what was found'),
+    advice: word('what to do; absent where all is well').optional(),
+  })
+  .describe('the result of one check');
+
+export const hostChecksResponse = z
+  .object({
+    checked_at: dateTime('time of the checks'),
+    version: word('version of the daemon'),
+    worst: z.enum(['ok', 'warning', 'fault']).describe('the worst level of all findings'),
+    groups: z
+      .array(
+        z.object({
+          group: word('area of the host, such as storage'),
+          findings: z.array(finding).describe('the findings of this area'),
+        }),
+      )
+      .describe('the findings by area'),
+  })
+  .describe('what `sandboxd doctor --quick` finds on the host');
+
 /** A loose object: OpenAPI defines the schema of its documents. */
 export const openApiDocument = z
   .looseObject({ openapi: word('version of OpenAPI') })

@@ -101,6 +101,7 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 /** Names of other tools for our verbs. */
 const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
+  doctor: 'checks',
   port: 'ports',
   net: 'network',
   secrets: 'secret',

@@ -1,5 +1,6 @@
 // The table of verbs.
 import type { Verb } from './verb.ts';
+import { checks } from './verbs/checks.ts';
 import { code } from './verbs/code.ts';
 import { attach, commands, kill, wait } from './verbs/commands.ts';
 import { completion } from './verbs/completion.ts';
@@ -75,6 +76,7 @@ export const VERBS: readonly Verb[] = [
   events,
   mcp,
   inspect,
+  checks,
   keys,
   context,
   version,

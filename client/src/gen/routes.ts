@@ -6,6 +6,7 @@ export const ROUTES = {
   listProfiles: {"method":"GET","path":"/profiles","summary":"List the profiles (root filesystems that sandboxes boot from)"},
   whoami: {"method":"GET","path":"/whoami","summary":"Show the rights of the caller"},
   readMetrics: {"method":"GET","path":"/metrics","summary":"Read the metrics of the daemon in the OpenMetrics format of Prometheus"},
+  checkHost: {"method":"GET","path":"/host/checks","summary":"Check the requirements and recommendations for the host"},
   describe: {"method":"GET","path":"/openapi.json","summary":"Get the OpenAPI document of this API"},
   showReference: {"method":"GET","path":"/docs","summary":"Show the API reference as an HTML page"},
   showConsole: {"method":"GET","path":"/console","summary":"Show the console, a web page that uses this API"},
@@ -101,6 +102,7 @@ export type Calls = {
   listProfiles: { readonly body: undefined; readonly answer: Schemas['ProfilesResponse'] };
   whoami: { readonly body: undefined; readonly answer: Schemas['WhoamiResponse'] };
   readMetrics: { readonly body: undefined; readonly answer: undefined };
+  checkHost: { readonly body: undefined; readonly answer: Schemas['HostChecksResponse'] };
   describe: { readonly body: undefined; readonly answer: unknown };
   showReference: { readonly body: undefined; readonly answer: undefined };
   showConsole: { readonly body: undefined; readonly answer: undefined };

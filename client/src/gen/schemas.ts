@@ -117,6 +117,40 @@ export interface components {
             /** @description maximum memory of a sandbox, MiB */
             readonly max_memory_mib?: number;
         };
+        /** @description what `sandboxd doctor --quick` finds on the host */
+        readonly HostChecksResponse: {
+            /**
+             * Format: date-time
+             * @description time of the checks
+             */
+            readonly checked_at: string;
+            /** @description version of the daemon */
+            readonly version: string;
+            /**
+             * @description the worst level of all findings
+             * @enum {string}
+             */
+            readonly worst: "ok" | "warning" | "fault";
+            /** @description the findings by area */
+            readonly groups: readonly {
+                /** @description area of the host, such as storage */
+                readonly group: string;
+                /** @description the findings of this area */
+                readonly findings: readonly {
+                    /** @description name of the check */
+                    readonly name: string;
+                    /**
+                     * @description fault: it breaks sandboxes or their isolation
+                     * @enum {string}
+                     */
+                    readonly level: "ok" | "warning" | "fault";
+                    /** @description what was found */
+                    readonly seen: string;
+                    /** @description what to do; absent where all is well */
+                    readonly advice?: string;
+                }[];
+            }[];
+        };
         /** @description the rights of the caller */
         readonly WhoamiResponse: {
             /**

@@ -1,12 +1,12 @@
 // The host: its engine and why it was chosen, its profiles, and its figures.
 import type { Profiles } from '@sandboxd/client';
-import { Copyable } from '../parts/copy.tsx';
 import { count, formatBytes, toVisible } from '../parts/format.ts';
 import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
 import { useLoaded } from '../parts/use-loaded.ts';
 import { daemonUrl } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
+import { Checks } from './checks.tsx';
 import { Figures } from './figures.tsx';
 
 type Tried = {
@@ -37,7 +37,7 @@ export function HostPage() {
             <ProfileList profiles={value.profiles} />
           </>
         )}
-        <Doctor />
+        <Checks />
       </div>
     </section>
   );
@@ -112,21 +112,6 @@ function ProfileList({ profiles }: { readonly profiles: Profiles }) {
           );
         })}
       </ul>
-    </Panel>
-  );
-}
-
-/** Its checks need root on the host, and boot guests: no request starts them. */
-function Doctor() {
-  return (
-    <Panel id="doctor" title="Doctor">
-      <p>
-        Kernel, memory, storage, network, limits and settings are checked on the host: each finding comes with
-        what to do.
-      </p>
-      <div class="command-lines">
-        <Copyable label="All checks" text="sudo sandboxd doctor" />
-      </div>
     </Panel>
   );
 }

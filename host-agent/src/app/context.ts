@@ -8,6 +8,8 @@ export type AppContext = {
   readonly config: Config;
   readonly log: Logger;
   readonly helpers: Helpers;
+  /** The settings as a settings file has them. */
+  readonly settings: string;
   /** Injected by tests. */
   readonly faults: Faults;
   /** Disposed in reverse order when the daemon stops or its start fails. */
@@ -34,6 +36,8 @@ export type Helpers = {
   readonly converter: string;
   /** Creates network namespaces. */
   readonly netd: string;
+  /** `sandboxd doctor`: the program and its first arguments. */
+  readonly doctor: readonly [program: string, ...args: string[]];
   /** Compares the disks of snapshots. */
   readonly diffdisks: string;
   /** Forwards published ports. */

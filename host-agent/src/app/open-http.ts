@@ -17,6 +17,7 @@ import type { LogStore } from '../logs/index.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { SandboxSecrets } from '../secrets/index.ts';
 import type { AppContext } from './context.ts';
+import { HostChecks } from './host-checks.ts';
 import type { OpenedEngines } from './open-engines.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
 import type { OpenedEvents, OpenedStore } from './open-store.ts';
@@ -50,11 +51,12 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
 
 /** The metrics are served at once; the caller lets the returned server listen. */
 export async function openHttp(
-  { config, log, helpers, resources }: AppContext,
+  { config, settings, log, helpers, resources }: AppContext,
   deps: HttpDeps,
 ): Promise<{ readonly server: HttpServer; readonly app: HttpApp }> {
   const { audit = NO_AUDIT, certificate, maxConnections, authenticator } = deps;
-  const services = toServices(config, { ...deps, audit, log });
+  const checks = new HostChecks({ command: helpers.doctor, settings, dir: config.runDir });
+  const services = toServices(config, { ...deps, audit, log, checks });
   const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
   const app = createHttpApp(services);
   const server = new HttpServer({
@@ -87,7 +89,7 @@ function openConsole(): ConsoleFiles {
 
 function toServices(
   { defaults }: Config,
-  deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'log'>,
+  deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'log'> & { readonly checks: HostChecks },
 ): HttpServices {
   const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
   const { profiles, engines, isolation, answers, stopping } = deps;
@@ -117,6 +119,7 @@ function toServices(
       (await profiles.list()).map((profile) => ({ ...profile, isDefault: isDefault(profile.name) })),
     listUnbakedProfiles: async () =>
       (await profiles.listUnbaked()).map((name) => ({ name, isDefault: isDefault(name) })),
+    checkHost: () => deps.checks.read(),
     engine: () => ({
       state: engines.state,
       name: engines.ifChosen?.name ?? '',

@@ -33,6 +33,7 @@ export const HELPERS: Helpers = {
   portd: join(directory, 'portd'),
   egressd: join(directory, 'egressd'),
   gateway: { program: RUNTIME, args: [...GATEWAY_OPTIONS, GATEWAY], reads: [GATEWAY] },
+  doctor: [process.execPath, 'doctor'],
   diffdisks: join(directory, 'diffdisks'),
   kernel: existsSync(KERNEL_DIR) ? KERNEL_DIR : undefined,
 };

@@ -48,7 +48,7 @@ export async function serve(args: readonly string[], options: ServeOptions = {})
 }
 
 async function runDaemon(
-  { config, warnings }: LoadedConfig,
+  { config, values, warnings }: LoadedConfig,
   { faults = NO_FAULTS, helpers = HELPERS }: ServeOptions,
 ): Promise<void> {
   process.umask(UMASK);
@@ -64,7 +64,7 @@ async function runDaemon(
   if (unscheduled !== undefined)
     log.debug({ reason: unscheduled }, 'cannot change the scheduling class of the daemon');
   const manager = new ServiceManager(log);
-  const app = createApp(config, log, helpers, faults);
+  const app = createApp({ config, settings: renderConfig(values), log, helpers, faults });
   obeySignals(app, manager, log);
   try {
     const address = await app.start();

@@ -15,4 +15,4 @@ export {
 export { Certificate } from './server/certificate.ts';
 export { Cors } from './server/request-check.ts';
 export { HttpServer } from './server/server.ts';
-export type { EngineInfo, HttpServices, ProfileInfo } from './services.ts';
+export type { EngineInfo, HostReport, HttpServices, ProfileInfo } from './services.ts';

@@ -47,6 +47,22 @@ export type EngineInfo = {
   }[];
 };
 
+/** What `sandboxd doctor` finds; in the form of the answer. */
+export type HostReport = {
+  readonly checked_at: string;
+  readonly version: string;
+  readonly worst: Level;
+  readonly groups: { readonly group: string; readonly findings: Finding[] }[];
+};
+
+type Level = 'ok' | 'warning' | 'fault';
+type Finding = {
+  readonly name: string;
+  readonly level: Level;
+  readonly seen: string;
+  readonly advice?: string | undefined;
+};
+
 /** Links to ports, and the URLs of ports. */
 export type PortLinks = Pick<LinkRegistry, 'create' | 'list' | 'delete'> & {
   urlOf(id: string, port: number): URL;
@@ -86,6 +102,8 @@ export interface HttpServices {
   /** Known profiles without a root filesystem. The first sandbox that uses one builds it. */
   listUnbakedProfiles(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;
   engine(): EngineInfo;
+  /** Findings of the last minute. Never rejects. */
+  checkHost(): Promise<HostReport>;
   /** Aborts when the daemon stops. Endless streams then end. */
   readonly stopping: AbortSignal;
   /** Idle timeout of request bodies; default 30 s. */

@@ -206,6 +206,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     rmi: ['x'],
     events: ['--no-follow'],
     mcp: ['--tool', EVIL],
+    checks: [],
     keys: [],
     context: ['use', EVIL],
     version: [],

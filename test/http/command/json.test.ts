@@ -81,6 +81,7 @@ t.test('each verb', async (t) => {
     rmi: { fine: ['nginx'] },
     events: { wrong: ['--no-follow'] },
     mcp: { wrong: ['--tool', 'nosuch'] },
+    checks: { fine: [] },
     keys: { fine: [] },
     context: { fine: ['list'], wrong: ['use', 'nosuch'] },
     version: { fine: [] },

@@ -24,6 +24,7 @@ const DOCUMENTED = [
   ['GET', '/whoami', 'any-key', 200],
   ['POST', '/mcp', 'any-key', 200],
   ['GET', '/metrics', 'metrics', 200],
+  ['GET', '/host/checks', 'metrics', 200],
   ['GET', '/openapi.json', 'public', 200],
   ['GET', '/docs', 'public', 200],
   ['GET', '/console', 'public', 200],

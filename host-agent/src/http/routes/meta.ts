@@ -1,7 +1,7 @@
 // Health check, profiles, rights of the caller, metrics, and the description of the API.
 
 import { type Routes, toOpenApi } from '@sandboxd/api';
-import { type KeyHolder, type LimitUse, policyOf, tenantOf } from '../../keys/index.ts';
+import { type KeyHolder, type LimitUse, type Principal, policyOf, tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
@@ -34,6 +34,11 @@ export function metaHandlers(services: HttpServices) {
       return policy === undefined && tenant === undefined
         ? { scoped: false, ...about }
         : { scoped: true, policy: policy ?? {}, ...(tenant !== undefined && { tenant }), ...about };
+    },
+
+    checkHost: (_, c) => {
+      assertOperator(c.get('principal'), 'the checks of the host');
+      return services.checkHost();
     },
 
     readMetrics: metricsHandler(services.metrics),
@@ -76,15 +81,19 @@ function describe(): Description {
   return description;
 }
 
+/** AppError forbidden for the key of a tenant. `what`: a plural. */
+function assertOperator(principal: Principal, what: string): void {
+  const tenant = tenantOf(principal);
+  if (tenant === undefined) return;
+  const message = `${what} are of all tenants together, so a key of tenant ${tenant} has none; use a key without a tenant`;
+  throw new AppError('forbidden', message);
+}
+
 // The metrics of the daemon.
 /** AppError forbidden for the key of a tenant, because the metrics cover all tenants. */
 function metricsHandler(metrics: HttpServices['metrics']): Handler<Routes['readMetrics']> {
   return async (_, c) => {
-    const tenant = tenantOf(c.get('principal'));
-    if (tenant !== undefined) {
-      const message = `metrics are of all tenants together, so a key of tenant ${tenant} has none; use a key without a tenant`;
-      throw new AppError('forbidden', message);
-    }
+    assertOperator(c.get('principal'), 'metrics');
     return c.body(await metrics.render(), 200, { 'Content-Type': metrics.contentType });
   };
 }

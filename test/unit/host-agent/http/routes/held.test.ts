@@ -35,6 +35,7 @@ t.test('a tenant brings and takes no image, and imports no snapshot', async (t) 
   t.match(await status('DELETE', '/images/a'), /^403 .*tenant acme/);
   t.match(await status('POST', '/snapshots/import'), /^403 .*a key of tenant acme imports no snapshots/);
   t.match(await status('GET', '/metrics'), /^403 .*so a key of tenant acme has none/);
+  t.match(await status('GET', '/host/checks'), /^403 .*so a key of tenant acme has none/);
   t.match(await status('GET', '/images'), /^200/);
   const [image] = JSON.parse((await status('GET', '/images')).slice(4)).images;
   t.same(Object.keys(image).sort(), [

@@ -5,7 +5,7 @@ import type { Images } from '../../../../../host-agent/src/images/index.ts';
 import type { KeyHolder } from '../../../../../host-agent/src/keys/index.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
-import { ask, ENGINE, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
+import { ask, ENGINE, HOST_REPORT, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
 import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
 t.test('a create passes on its body, and nothing else', async (t) => {
@@ -270,6 +270,10 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
     details: {},
     engine: ENGINE,
   });
+});
+
+t.test('the checks of the host', async (t) => {
+  t.same((await ask(makeApp().app, 'GET', '/host/checks')).body, HOST_REPORT);
 });
 
 t.test('whoami says whether anything narrows the caller', async (t) => {
