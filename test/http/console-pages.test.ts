@@ -157,6 +157,10 @@ t.test('keys: none, a wrong one, one that may little, one that is revoked', asyn
   await app.click('Open');
   await app.shows('It may do everything');
   t.equal(await page.evaluate('sessionStorage.length'), 1);
+  await app.open('#/host');
+  await app.shows('machine: clock');
+  await app.shows('install chrony');
+  await assertSound(t, app, 'the host');
   await app.open('#/sandboxes');
   await app.shows('kept');
   await app.reload();
