@@ -45,6 +45,7 @@ export type Answered = {
 export type E2b = {
   readonly url: string;
   readonly port: number;
+  close(): Promise<void>;
   readonly records: SandboxRecords;
   readonly names: OperatorNames;
   readonly templates: TemplateRecords;
@@ -152,6 +153,7 @@ export async function serveE2b(
   return {
     url,
     port,
+    close: () => server.close(),
     records,
     names,
     templates: catalogue.records,
