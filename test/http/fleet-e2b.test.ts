@@ -88,7 +88,7 @@ t.test('creates are placed, lists are of all hosts, and requests find theirs', a
     await ask('POST', '/sandboxes', BODY, again),
   ];
   t.equal(one.json.sandboxID, two.json.sandboxID, 'a retry makes nothing');
-  t.equal(fleet.api.objects.list('pods').length, 7);
+  await until(() => fleet.api.objects.list('pods').length === 7, 'a place for each sandbox, and no more');
 
   const all = [...ids, one.json.sandboxID, ...(await list('')).listed];
   for (const id of new Set(all)) t.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
@@ -120,7 +120,7 @@ t.test('snapshots are forked where they are', async (t) => {
 });
 
 t.test('processes, files and ports are those of the host, which checks tokens', async (t) => {
-  const { url, port, ask } = await start(t);
+  const { hosts, url, port, ask } = await start(t);
   const made: (Created & { trafficAccessToken?: string })[] = [];
   for (let n = 0; n < 2; n++) made.push((await ask('POST', '/sandboxes', BODY)).json);
   for (const sandbox of made) {
@@ -144,7 +144,16 @@ t.test('processes, files and ports are those of the host, which checks tokens', 
     const wrong = new URLSearchParams({ path: '/b', signature });
     t.not((await askPort(port, host, { path: `/files?${query}` })).status, 401);
     t.equal((await askPort(port, host, { path: `/files?${wrong}` })).status, 401);
-    t.equal((await askPort(port, url.host, { path: `/files?${query}` })).status, 400, 'it names no sandbox');
+    const unnamed = (path: string, headers = {}) => askPort(port, url.host, { path, headers });
+    t.match(await unnamed(`/files?${query}`), { status: 501 }, 'the signature names the sandbox');
+    t.match(await unnamed(`/files?${wrong}`), { status: 401 });
+    t.match(await unnamed('/files?path=/a', token), { status: 501 }, 'and so does a token');
+    t.match(await unnamed('/health', token), { status: 204 });
+    t.match(await unnamed('/health', { 'x-access-token': 'x' }), { status: 502, body: /was not found/ });
+    for (const at of [port, hosts[0]!.e2b!.port]) {
+      const asked = await askPort(at, `127.0.0.1:${at}`, { path: `/sandboxd/owner?${query}` });
+      t.equal(asked.status, 401, 'what only gateways may ask');
+    }
 
     const served = await askPort(port, `3000-${sandbox.sandboxID}.${DOMAIN}`);
     t.match(JSON.parse(served.body), { headers: { host: `3000-${sandbox.sandboxID}.${DOMAIN}` } });

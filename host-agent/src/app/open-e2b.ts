@@ -92,6 +92,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     builder,
     addresses,
     ports,
+    clientOf: deps.clientOf,
     domain: () => addresses.publicHost,
     allowedHosts: config.allowedHosts,
     cors: new Cors(config.corsOrigins),

@@ -27,6 +27,7 @@ import { EVERY_ORIGIN, type Origins, serveCors } from './cors.ts';
 import { EnvdAccess } from './envd/access.ts';
 import { serveEnvd } from './envd/serve-envd.ts';
 import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
+import { answerOwner, isOwnerRequest } from './owner.ts';
 import { refuse } from './port-access.ts';
 import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
@@ -48,6 +49,8 @@ export type E2bFrontOptions = {
   /** Of the host names of sandboxes, with its port. */
   readonly domain: () => string;
   readonly allowedHosts: readonly AllowedHost[];
+  /** The client of a request that a gateway of the fleet passed on; undefined: it came from no gateway. */
+  readonly clientOf?: (request: IncomingMessage) => string | undefined;
   /** Origins of the control plane. */
   readonly cors: Cors;
   readonly log: Logger;
@@ -63,6 +66,7 @@ export class E2bFront implements ServedGateway {
   readonly #control: Serve;
   readonly #envd: Serve;
   readonly #watchers: { close(): void };
+  readonly #access: EnvdAccess;
 
   constructor(options: E2bFrontOptions) {
     this.#options = options;
@@ -70,6 +74,7 @@ export class E2bFront implements ServedGateway {
     const rest = options.rest;
     const envd = this.#createApp();
     const access = new EnvdAccess(options.records, options.authenticator);
+    this.#access = access;
     this.#watchers = serveEnvd(envd, {
       access,
       rest,
@@ -88,6 +93,8 @@ export class E2bFront implements ServedGateway {
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
+      const isAsked = isOwnerRequest(request) && this.#options.clientOf?.(request) !== undefined;
+      if (isAsked) return await answerOwner(this.#access, request, response);
       const { kind } = findTarget(request, this.#options.addresses);
       // The gateway has checks of its own.
       if (kind === 'port') return await this.#options.ports.serve(request, response);

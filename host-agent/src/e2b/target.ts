@@ -5,7 +5,7 @@ import { malformed, readHosts } from '../http/server/request-check.ts';
 import { ADDRESS_HEADERS, type Addresses, type Sought } from '../ingress/index.ts';
 
 /** The port of envd in E2B's sandboxes. Nothing listens there; the front answers. */
-const ENVD_PORT = 49983;
+export const ENVD_PORT = 49983;
 /** Paths of E2B's interface that are known, but not served. */
 export const KNOWN =
   /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;

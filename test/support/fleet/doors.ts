@@ -59,7 +59,7 @@ export function portHostTo(to: number, { manager }: MemoryDaemon): PortHost {
 }
 
 /** What a host of the fleet adds to the options of its ingress. */
-export function trusting(seal: FleetSeal): Pick<GatewayOptions, 'clientOf'> {
+export function trusting(seal: FleetSeal): Required<Pick<GatewayOptions, 'clientOf'>> {
   return { clientOf: ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal) };
 }
 

@@ -33,7 +33,7 @@ import {
 } from '../memory-host/daemon.ts';
 import { until } from '../until.ts';
 import { ApiServer } from './api-server.ts';
-import { portHostTo, serveHostIngress } from './doors.ts';
+import { portHostTo, serveHostIngress, trusting } from './doors.ts';
 
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
@@ -128,7 +128,13 @@ export class Fleet {
     });
     const keyring = options.e2b && { ...options.e2b, store: daemon.store };
     const portHost = to === undefined ? undefined : portHostTo(to, daemon);
-    const front = { app, sandboxes: daemon.manager, daemon, ...(portHost && { portHost }) };
+    const front = {
+      app,
+      sandboxes: daemon.manager,
+      daemon,
+      ...trusting(seal),
+      ...(portHost && { portHost }),
+    };
     const e2b = keyring && (await serveE2b(this.#t, { ...front, keyring }));
     const records = daemon.store.table<PlaceRecord>('fleet_places');
     agent = new NodeAgent({

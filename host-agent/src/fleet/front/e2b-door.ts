@@ -1,14 +1,28 @@
 // The front for clients of E2B over many hosts: a create gets a place, lists are of all hosts, and what concerns one
 // sandbox goes to the front of its host, which has its tokens and decides.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { E2bError, EVERY_ORIGIN, findTarget, refuse, refuseAs, serveCors, toOwnId } from '../../e2b/index.ts';
+import {
+  E2bError,
+  ENVD_PORT,
+  EVERY_ORIGIN,
+  findTarget,
+  refuse,
+  refuseAs,
+  SandboxGoneError,
+  serveCors,
+  toE2bId,
+  toOwnId,
+} from '../../e2b/index.ts';
 import { HttpError } from '../../http/errors.ts';
 import { newRequestId } from '../../http/middleware.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
 import { type Addresses, type Gateway, RateLimits, type ServedGateway } from '../../ingress/index.ts';
+import { Attempts } from '../../keys/index.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
+import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { Creates } from './creates.ts';
@@ -40,6 +54,7 @@ export class E2bDoor implements ServedGateway {
   readonly #ports: Gateway;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
+  readonly #attempts = new Attempts();
 
   constructor(options: E2bDoorOptions) {
     const { catalogue, map, connections, seal, addresses, log } = options;
@@ -79,11 +94,7 @@ export class E2bDoor implements ServedGateway {
       if (fault !== undefined) throw fault;
       if (serveCors(request, response, origins)) return;
       if (kind === 'control') return await this.#control(request, response, path);
-      if (path === '/health') return this.#health(request, response);
-      throw new E2bError(
-        400,
-        'the gateway of a fleet finds the host of a sandbox by the host name of the request, or by E2b-Sandbox-Id',
-      );
+      return await this.#serveUnnamed(request, response, path);
     } catch (error) {
       this.#refuse(request, response, error);
     }
@@ -142,11 +153,26 @@ export class E2bDoor implements ServedGateway {
     await pass({ request, response, host: this.#hosts.doorOf(host), path }, this.#options.connections);
   }
 
-  /** Of the interface, not of a sandbox. */
-  #health(request: IncomingMessage, response: ServerResponse): void {
-    if (request.headers['x-access-token'] !== undefined)
-      throw new E2bError(502, 'The sandbox was not found; name it in E2b-Sandbox-Id');
-    response.writeHead(204).end();
+  /** Of envd, where the signature of a URL, or the access token, tells which sandbox is meant. */
+  async #serveUnnamed(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    const { headers, socket } = request;
+    if (path === '/health' && headers['x-access-token'] === undefined) {
+      response.writeHead(204).end();
+      return;
+    }
+    const address = socket.remoteAddress ?? 'local';
+    const proof = [CLIENT_HEADER, writeClientHeader(address, this.#options.seal)];
+    const id = await this.#hosts.findOwner(request, proof);
+    if (id !== undefined) {
+      headers['e2b-sandbox-id'] = toE2bId(id);
+      headers['e2b-sandbox-port'] = String(ENVD_PORT);
+      return await this.#ports.serve(request, response);
+    }
+    if (path === '/health') throw new SandboxGoneError('');
+    const { delayMs, done } = this.#attempts.failed(address);
+    await sleep(delayMs, undefined, { ref: false });
+    done();
+    throw new E2bError(401, 'invalid signature, or missing: name the sandbox in E2b-Sandbox-Id');
   }
 
   #refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { z } from 'zod';
+import { toOwnerRequest } from '../../e2b/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
 import type { JsonBody } from './body.ts';
@@ -16,6 +17,7 @@ const SNAPSHOT_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
 
 const snapshot = z.object({ id: z.string(), vcpus: z.number(), memory_mib: z.number() });
+const owner = z.object({ id: z.string() });
 const snapshots = z.object({ snapshots: z.array(snapshot) });
 
 export type Asked = { readonly host: Host; readonly found: HostAnswer | undefined };
@@ -80,6 +82,20 @@ export class E2bHosts {
         return { host, found: (found?.answer.statusCode ?? 500) < 500 ? found : undefined };
       }),
     );
+  }
+
+  /** The sandbox that is meant by a signed URL of a file, or by an access token. */
+  async findOwner(request: IncomingMessage, proof: readonly string[]): Promise<string | undefined> {
+    const { path, headers } = toOwnerRequest(request);
+    const limit = AbortSignal.timeout(ASK_MS);
+    const asked = { method: 'GET', path, headers: [...headers, ...proof] };
+    const found = await Promise.all(
+      this.hosts().map(async (host) => {
+        const answer = await this.send(host, asked, undefined, limit).catch(() => undefined);
+        return answer?.answer.statusCode === 200 ? [owner.parse(JSON.parse(answer.body.toString())).id] : [];
+      }),
+    );
+    return found.flat()[0];
   }
 
   /** What a create begins with: a snapshot is on one host, everything else on all. */
