@@ -1,79 +1,26 @@
 // URLs of ports at the gateway of a fleet: requests reach the ingress of the host that has the sandbox, as they are.
-
-import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage } from 'node:http';
 import {
   connect as connectHttp2,
   createServer as createHttp2Server,
   type ServerHttp2Stream,
 } from 'node:http2';
-import t, { type Test } from 'tap';
-import { WebSocket, WebSocketServer } from 'ws';
+import t from 'tap';
+import { WebSocket } from 'ws';
 import { LINK_PARAMETER } from '../../host-agent/src/keys/index.ts';
 import { DOMAIN, serveIngress } from '../support/fleet/doors.ts';
-import { ask, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
+import { ask, startFleet } from '../support/fleet/fleet.ts';
+import { makeOpen, startWithPorts, toHost } from '../support/fleet/ports.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { makeAuthority } from './certificates.ts';
-import { ask as askPort, exchangeRaw, serveGuest, serveRaw } from './ingress-host.ts';
+import { ask as askPort, serveGuest, serveRaw } from './ingress-host.ts';
 import { openKeyring } from './keyed.ts';
 
 /** Of the whole file. */
 t.setTimeout(scaled(240_000));
 
-const toHost = (id: string, port = 3000): string => `${port}-${id.replace('_', '-')}.${DOMAIN}`;
-
-/** A server for guests that answers what it got. */
-function echo() {
-  const server = createServer((request, response) => {
-    if (request.url === '/events') {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.write('data: 1\n\n');
-      request.once('close', () => response.end());
-      return;
-    }
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      response.setHeader('sandboxd-place', 'place x y z');
-      response.setHeader('set-cookie', ['a=1', 'b=2']);
-      const { url, method, headers, rawHeaders } = request;
-      response.end(
-        JSON.stringify({ url, method, headers, rawHeaders, body: Buffer.concat(chunks).toString() }),
-      );
-    });
-  });
-  new WebSocketServer({ server }).on('connection', (socket) => {
-    socket.send('hello');
-    socket.on('message', (data) => socket.send(data.toString()));
-  });
-  return server;
-}
-
-async function start(t: Test, options: Omit<HostOptions, 'ports'> & { to?: number } = {}, count = 2) {
-  const fleet = await startFleet(t);
-  const to = options.to ?? (await serveGuest(t, echo()));
-  const hosts = [];
-  for (let n = 0; n < count; n++) hosts.push(await fleet.host(`h${n}`, { ...options, ports: to }));
-  await fleet.ready(count);
-  const gateway = await fleet.gateway(
-    options.issued && { tls: { ca: readFileSync(makeRoot(options.issued.certPath), 'latin1') } },
-  );
-  const port = await serveIngress(t, gateway);
-  return { fleet, hosts, gateway, port, to };
-}
-
-const makeRoot = (certPath: string): string => certPath.replace(/[^/]*$/, 'ca.pem');
-
-async function makeOpen(url: string, access: 'public' | 'private', headers = {}): Promise<string> {
-  const { body } = await ask(url, 'POST', '/sandboxes', {}, headers);
-  const opened = await ask(url, 'POST', `/sandboxes/${body.id}/ports`, { port: 3000, access }, headers);
-  if (opened.status !== 200 && opened.status !== 201) throw new Error(JSON.stringify(opened));
-  return body.id;
-}
-
 t.test('requests find the host of the sandbox, and reach the guest as they would there', async (t) => {
-  const { hosts, gateway, port } = await start(t);
+  const { hosts, gateway, port } = await startWithPorts(t);
   const ids = [];
   for (let n = 0; n < 4; n++) ids.push(await makeOpen(gateway.url, 'public'));
   for (const { daemon } of hosts) t.equal(daemon.manager.list().length, 2);
@@ -136,7 +83,7 @@ t.test('requests find the host of the sandbox, and reach the guest as they would
 t.test('a host decides who may: keys, links and their cookies', async (t) => {
   const keyring = await openKeyring(t);
   const authorization = `Bearer ${await keyring.make()}`;
-  const { gateway, port } = await start(t, { authenticator: keyring.authenticator });
+  const { gateway, port } = await startWithPorts(t, { authenticator: keyring.authenticator });
   const id = await makeOpen(gateway.url, 'private', { authorization });
   const host = `${toHost(id)}:8080`;
   t.equal((await askPort(port, host)).status, 404);
@@ -169,7 +116,7 @@ t.test('a host decides who may: keys, links and their cookies', async (t) => {
 });
 
 t.test('WebSockets, events, uploads and HTTP/2 pass', async (t) => {
-  const { hosts, gateway, port } = await start(t, {}, 1);
+  const { hosts, gateway, port } = await startWithPorts(t, {}, 1);
   const id = await makeOpen(gateway.url, 'public');
   const socket = new WebSocket(`ws://127.0.0.1:${port}/`, { headers: { host: toHost(id) } });
   const heard: string[] = [];
@@ -224,7 +171,7 @@ t.test('gRPC reaches guests as HTTP/2', async (t) => {
     stream.end('answer');
   });
   const to = await serveRaw(t, (socket) => guest.emit('connection', socket));
-  const { gateway, port } = await start(t, { to }, 1);
+  const { gateway, port } = await startWithPorts(t, { to }, 1);
   const id = await makeOpen(gateway.url, 'public');
   const client = connectHttp2(`http://127.0.0.1:${port}`);
   t.teardown(() => client.destroy());
@@ -254,7 +201,7 @@ t.test('gRPC reaches guests as HTTP/2', async (t) => {
 });
 
 t.test('a sandbox that sleeps wakes, and a host that is gone is named', async (t) => {
-  const { hosts, gateway, port } = await start(t, {}, 1);
+  const { hosts, gateway, port } = await startWithPorts(t, {}, 1);
   const id = await makeOpen(gateway.url, 'public');
   t.match(await ask(gateway.url, 'POST', `/sandboxes/${id}/pause`, {}), { body: { state: 'paused' } });
   t.equal((await askPort(port, toHost(id))).status, 200);
@@ -286,37 +233,7 @@ t.test('a host without an ingress, and one whose address no host wrote', async (
 t.test('hosts with certificates', async (t) => {
   const authority = makeAuthority(t);
   const issued = authority.issue('host');
-  const { gateway, port } = await start(t, { issued }, 1);
+  const { gateway, port } = await startWithPorts(t, { issued }, 1);
   const id = await makeOpen(gateway.url, 'public');
   t.equal((await askPort(port, toHost(id))).status, 200);
-});
-
-t.test('what could be read in two ways is refused', async (t) => {
-  const requests: IncomingMessage[] = [];
-  const to = await serveGuest(t, (request, response) => {
-    requests.push(request);
-    response.end('guest');
-  });
-  const { gateway, port } = await start(t, { to }, 1);
-  const host = toHost(await makeOpen(gateway.url, 'public'));
-  const own = `Host: ${host}\r\n`;
-  for (const [name, lines] of Object.entries({
-    'two lengths': `POST / HTTP/1.1\r\n${own}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
-    'length and chunks': `POST / HTTP/1.1\r\n${own}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
-    'another coding': `POST / HTTP/1.1\r\n${own}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
-    'two hosts': `GET / HTTP/1.1\r\n${own}Host: y\r\n\r\n`,
-    'a target of another host': `GET http://${toHost('sbx_0123456789abc')}/ HTTP/1.1\r\n${own}\r\n`,
-    'an upgrade with a body': `GET / HTTP/1.1\r\n${own}Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello`,
-  })) {
-    const isDone = (text: string): boolean => text.includes('\r\n\r\n');
-    t.match(await exchangeRaw(port, lines, isDone), /^HTTP\/1\.1 400 /, name);
-  }
-  t.equal(requests.length, 0);
-  // A request that a client hides in the body of another stays there.
-  const hidden = `GET /hidden HTTP/1.1\r\n${own}\r\n`;
-  const body = `POST /a HTTP/1.1\r\n${own}Connection: content-length\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`;
-  t.match(await exchangeRaw(port, body, (text) => text.endsWith('guest')), /^HTTP\/1\.1 200 /);
-  const refused = `GET / HTTP/1.1\r\n${own}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n${hidden}`;
-  await exchangeRaw(port, refused, (text) => text.endsWith('guest'));
-  t.same(requests.map(({ url }) => url).sort(), ['/', '/a']);
 });
