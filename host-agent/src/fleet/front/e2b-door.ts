@@ -20,6 +20,7 @@ import { newRequestId } from '../../http/middleware.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
 import { type Addresses, type Gateway, RateLimits, type ServedGateway } from '../../ingress/index.ts';
 import { Attempts } from '../../keys/index.ts';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
 import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
@@ -33,6 +34,8 @@ import { openHostPorts } from './host-ports.ts';
 import { pass } from './pass.ts';
 import { findPlace } from './places.ts';
 
+const MAX_UNNAMED = 64;
+const MAX_UNNAMED_OF_EACH = 16;
 const CREATE = /^\/(?:v2\/)?sandboxes$/;
 const SANDBOX = /^\/(?:v2\/)?sandboxes\/([^/]+)(\/fork$)?/;
 const TEMPLATE = /^\/(?:v\d\/)?templates(?:\/(snap_[0-9a-v]{13})$|\/|$)/;
@@ -55,6 +58,12 @@ export class E2bDoor implements ServedGateway {
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
   readonly #attempts = new Attempts();
+  /** All hosts are asked for each. */
+  readonly #unnamed = new ConcurrencyLimit({
+    what: 'requests for files that name no sandbox',
+    max: MAX_UNNAMED,
+    maxPerClient: MAX_UNNAMED_OF_EACH,
+  });
 
   constructor(options: E2bDoorOptions) {
     const { catalogue, map, connections, seal, addresses, log } = options;
@@ -160,9 +169,16 @@ export class E2bDoor implements ServedGateway {
       response.writeHead(204).end();
       return;
     }
+    if (
+      path === '/files' &&
+      headers['x-access-token'] === undefined &&
+      !/[?&]signature=/.test(request.url ?? '')
+    )
+      throw new E2bError(401, 'missing signature query parameter');
     const address = socket.remoteAddress ?? 'local';
     const proof = [CLIENT_HEADER, writeClientHeader(address, this.#options.seal)];
-    const id = await this.#hosts.findOwner(request, proof);
+    const slot = this.#unnamed.acquire(address);
+    const id = await this.#hosts.findOwner(request, proof).finally(() => slot[Symbol.dispose]());
     if (id !== undefined) {
       headers['e2b-sandbox-id'] = toE2bId(id);
       headers['e2b-sandbox-port'] = String(ENVD_PORT);

@@ -58,7 +58,7 @@ export async function listByHost(hosts: E2bHosts, { request, response, plain, qu
     const own = new URLSearchParams(query);
     own.delete('nextToken');
     if (host.name === from && inner !== '') own.set('nextToken', inner);
-    if (query.has('limit') && listed.length > 0) own.set('limit', String(limit - listed.length));
+    if (listed.length > 0) own.set('limit', String(limit - listed.length));
     const [one] = await hosts.ask(request, `${plain}?${own}`, [host]);
     if (one === undefined) continue;
     asked.push(one);
