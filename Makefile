@@ -93,7 +93,7 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
 
 test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig)
-	@for name in fleet fleet-failures fleet-places; do $(NODE) test/http/$$name.test.ts || exit 1; done
+	@for name in fleet fleet-e2b fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile; do $(NODE) test/http/$$name.test.ts || exit 1; done
 	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
 
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)

@@ -75,21 +75,21 @@ export function createApp(options: AppOptions): App {
     resources.defer(() => webhooks.stop());
     const stopping = draining.signal;
     const authenticator = new Authenticator(registry.keys, log);
-    const ingress = openIngress(context, { ...opened, sandboxes, authenticator });
     const fleet = openFleet(context, { ...opened, sandboxes });
-    const { placement } = fleet;
+    const { placement, clientOf } = fleet;
+    const ingress = openIngress(context, { ...opened, sandboxes, authenticator, clientOf });
     const served = { sandboxes, authenticator, placement, portLinks: ingress?.links };
     const rest = { ...opened, ...served, certificate, maxConnections, stopping };
     const { server, app } = await openHttp(context, rest);
-    const e2b = await openE2b(context, { ...rest, app });
-    return serve(server, sandboxes, [ingress, e2b], fleet);
+    const e2b = await openE2b(context, { ...rest, app, clientOf });
+    return serve(server, sandboxes, { ingress, e2b }, fleet);
   };
 
   /** Resources are disposed in reverse order: drain requests, end or release the sandboxes, close the connections. */
   const serve = async (
     server: HttpServer,
     sandboxes: SandboxManager,
-    fronts: readonly (OpenedIngress | OpenedE2b | undefined)[],
+    { ingress, e2b }: { readonly ingress: OpenedIngress | undefined; readonly e2b: OpenedE2b | undefined },
     fleet: OpenedFleet,
   ): Promise<ListenAddress> => {
     resources.defer(() => server.close());
@@ -97,14 +97,14 @@ export function createApp(options: AppOptions): App {
     // A failed start, for example on a port in use, must not end the running sandboxes.
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     signal.throwIfAborted();
-    for (const front of fronts) {
-      resources.defer(() => front?.stop());
-      await front?.listen();
-    }
+    resources.defer(() => ingress?.stop());
+    const ports = await ingress?.listen();
+    resources.defer(() => e2b?.stop());
+    const clients = await e2b?.listen();
     const address = await server.listen(config.listen);
     isServing = true;
     resources.defer(() => fleet.stop());
-    await fleet.join(address);
+    await fleet.join(address, { ingress: ports, e2b: clients });
     resources.defer(() => {
       draining.abort();
       return server.drain(config.drainTimeoutMs, hurry);

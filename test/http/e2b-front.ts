@@ -5,6 +5,7 @@ import type { Test } from 'tap';
 import {
   Builder,
   E2bFront,
+  type E2bFrontOptions,
   forgetDeleted,
   OperatorNames,
   PortAccess,
@@ -14,6 +15,7 @@ import {
   TemplateRecords,
   TOKEN_HEADERS,
 } from '../../host-agent/src/e2b/index.ts';
+import { CLIENT_HEADER } from '../../host-agent/src/fleet/index.ts';
 import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
 import {
   Addresses,
@@ -45,6 +47,7 @@ export type Answered = {
 export type E2b = {
   readonly url: string;
   readonly port: number;
+  close(): Promise<void>;
   readonly records: SandboxRecords;
   readonly names: OperatorNames;
   readonly templates: TemplateRecords;
@@ -74,6 +77,7 @@ export async function serveE2b(
     keyring,
     portHost = { find: () => undefined },
     daemon,
+    clientOf,
   }: {
     readonly app: HttpApp;
     readonly sandboxes: SandboxHost;
@@ -81,6 +85,8 @@ export async function serveE2b(
     readonly portHost?: PortHost;
     /** Whose snapshots have owners and ends. */
     readonly daemon?: Pick<MemoryDaemon, 'manager' | 'events'>;
+    /** Of a host in a fleet. */
+    readonly clientOf?: E2bFrontOptions['clientOf'];
   },
 ): Promise<E2b> {
   const log = pino({ level: 'silent' });
@@ -95,7 +101,8 @@ export async function serveE2b(
     logsAccess: false,
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
-    ownHeaders: TOKEN_HEADERS,
+    ownHeaders: [...TOKEN_HEADERS, CLIENT_HEADER],
+    ...(clientOf && { clientOf }),
     checkMs: 20,
   });
   const dataDir = t.testdir();
@@ -120,6 +127,7 @@ export async function serveE2b(
     builder,
     addresses,
     ports,
+    ...(clientOf && { clientOf }),
     domain: () => 'box.example',
     allowedHosts: [{ scheme: 'http', at: { host: 'gate.example', port: undefined } }],
     cors: new Cors(['https://app.example']),
@@ -152,6 +160,7 @@ export async function serveE2b(
   return {
     url,
     port,
+    close: () => server.close(),
     records,
     names,
     templates: catalogue.records,

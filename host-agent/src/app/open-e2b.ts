@@ -1,5 +1,5 @@
 // Step of the start: the front for clients of E2B.
-import { type Config, formatListen } from '../config/index.ts';
+import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
   Builder,
   E2bFront,
@@ -12,6 +12,7 @@ import {
   TemplateRecords,
   TOKEN_HEADERS,
 } from '../e2b/index.ts';
+import { CLIENT_HEADER } from '../fleet/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
 import { Cors, NO_AUDIT } from '../http/index.ts';
 import { Addresses, Gateway, IngressServer, RateLimits } from '../ingress/index.ts';
@@ -19,6 +20,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { AppContext } from './context.ts';
+import type { OpenedFleet } from './open-fleet.ts';
 import { toPortHost } from './open-ingress.ts';
 import type { OpenedStore } from './open-store.ts';
 
@@ -32,6 +34,7 @@ export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
   readonly metrics: Metrics;
   readonly sandboxes: SandboxManager;
   readonly authenticator: Authenticator;
+  readonly clientOf: OpenedFleet['clientOf'];
   readonly certificate: Certificate | undefined;
   /** The REST interface. */
   readonly app: HttpApp;
@@ -39,7 +42,11 @@ export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
   readonly stopping: AbortSignal;
 };
 
-export type OpenedE2b = { listen(): Promise<void>; stop(): Promise<void> };
+export type OpenedE2b = {
+  /** Resolves with the address. */
+  listen(): Promise<ListenAddress>;
+  stop(): Promise<void>;
+};
 
 /** Undefined when there is none. */
 export async function openE2b(context: AppContext, deps: E2bDeps): Promise<OpenedE2b | undefined> {
@@ -58,7 +65,8 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     logsAccess: false,
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
-    ownHeaders: TOKEN_HEADERS,
+    clientOf: deps.clientOf,
+    ownHeaders: [...TOKEN_HEADERS, CLIENT_HEADER],
   });
   const catalogue = {
     records: new TemplateRecords(store),
@@ -84,6 +92,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     builder,
     addresses,
     ports,
+    clientOf: deps.clientOf,
     domain: () => addresses.publicHost,
     allowedHosts: config.allowedHosts,
     cors: new Cors(config.corsOrigins),
@@ -106,6 +115,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
       const address = await server.listen(e2b.listen);
       if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
       log.info(`clients of E2B are served on ${formatListen(address)}`);
+      return address;
     },
     stop: async () => {
       await builder.stop();

@@ -1,13 +1,17 @@
 // Step of the start: this host as a node of a fleet.
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import { cpus } from 'node:os';
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
+  CLIENT_HEADER,
+  type Doors,
   FleetSeal,
   KubeClient,
   type LocalSandboxes,
   NodeAgent,
   type PlaceRecord,
+  readClientHeader,
   readKubeconfig,
 } from '../fleet/index.ts';
 import { ANY_PLACE, type Placement } from '../http/index.ts';
@@ -29,10 +33,14 @@ export type FleetDeps = {
   readonly limits: Config['limits'];
 };
 
+type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
+
 export type OpenedFleet = {
   readonly placement: Placement;
-  /** With the address of the REST API, which is served by then. */
-  join(listen: ListenAddress): Promise<void>;
+  /** The client of a request that a gateway passed on; undefined: it came from no gateway. */
+  readonly clientOf: (request: IncomingMessage) => string | undefined;
+  /** With the address of the REST API, which is served by then, and those of other listeners. */
+  join(listen: ListenAddress, others: Listeners): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -40,7 +48,12 @@ export type OpenedFleet = {
 export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
   const { fleet, admission, dataDir, tls } = config;
   if (fleet === undefined)
-    return { placement: ANY_PLACE, join: async () => undefined, stop: async () => undefined };
+    return {
+      placement: ANY_PLACE,
+      clientOf: () => undefined,
+      join: async () => undefined,
+      stop: async () => undefined,
+    };
   const client = new KubeClient(readKubeconfig(fleet.kubeconfigPath));
   const seal = FleetSeal.read(fleet.secretPath);
   const readCapacity = async () => {
@@ -56,12 +69,16 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });
     },
   };
-  const join = async (listen: ListenAddress): Promise<void> => {
+  const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
       url: new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`),
+      doors: {
+        ingress: toDoor(ingress, config.ingress?.tls !== undefined, fleet.url),
+        e2b: toDoor(e2b, tls !== undefined, fleet.url),
+      },
       records: deps.store.table<PlaceRecord>('fleet_places'),
       sandboxes: toLocal(deps),
     });
@@ -71,7 +88,20 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     await agent?.stop();
     client.close();
   };
-  return { placement, join, stop };
+  const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
+  return { placement, clientOf, join, stop };
+}
+
+/** Gateways reach it by the name or address by which they reach the REST API, where one is given. */
+function toDoor(
+  listen: ListenAddress | undefined,
+  isTls: boolean,
+  apiUrl: string | undefined,
+): URL | undefined {
+  if (listen === undefined || 'path' in listen) return undefined;
+  const url = new URL(`${isTls ? 'https' : 'http'}://${formatListen(listen)}`);
+  if (apiUrl !== undefined) url.hostname = new URL(apiUrl).hostname;
+  return url;
 }
 
 export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'events'>): LocalSandboxes {

@@ -1,5 +1,6 @@
 // Step of the start: the ingress, which serves URLs of ports, and the links to them.
-import { type Config, formatListen } from '../config/index.ts';
+import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
+import { CLIENT_HEADER } from '../fleet/index.ts';
 import type { Authenticator } from '../http/index.ts';
 import { Certificate } from '../http/index.ts';
 import type { PortLinks } from '../http/services.ts';
@@ -11,6 +12,7 @@ import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
+import type { OpenedFleet } from './open-fleet.ts';
 
 /** A stop of the daemon waits this long for requests of the ingress. WebSockets and events never end by themselves. */
 const DRAIN_MS = 3000;
@@ -22,12 +24,13 @@ export type IngressDeps = {
   readonly metrics: Metrics;
   readonly sandboxes: SandboxManager;
   readonly authenticator: Authenticator;
+  readonly clientOf: OpenedFleet['clientOf'];
 };
 
 export type OpenedIngress = {
   readonly links: PortLinks;
-  /** Begins to serve. */
-  listen(): Promise<void>;
+  /** Begins to serve. Resolves with the address. */
+  listen(): Promise<ListenAddress>;
   stop(): Promise<void>;
 };
 
@@ -38,7 +41,7 @@ export function openIngress(
 ): OpenedIngress | undefined {
   const { ingress } = config;
   if (ingress === undefined) return undefined;
-  const { store, keys, events, metrics, sandboxes, authenticator } = deps;
+  const { store, keys, events, metrics, sandboxes, authenticator, clientOf } = deps;
   const links = new LinkRegistry(store, (id) => keys.isStillValid({ kind: 'key', id, key: '' }));
   events.subscribe((event) => {
     if (event.kind !== 'deleted' && event.kind !== 'port-closed') return;
@@ -61,6 +64,8 @@ export function openIngress(
     log,
     rateLimits: new RateLimits(ingress.rateLimits),
     logsAccess: ingress.logsAccess,
+    clientOf,
+    ownHeaders: [CLIENT_HEADER],
     onEnd: ({ status }) => requests.inc({ status: `${Math.floor(status / 100)}xx` }),
   });
   metrics.series(
@@ -95,6 +100,7 @@ export function openIngress(
       const address = await server.listen(ingress.listen);
       if ('port' in address) addresses.use(toPublic(ingress, address.port));
       log.info(`ports of sandboxes are served on ${formatListen(address)}`);
+      return address;
     },
     stop: () => server.close(DRAIN_MS),
   };

@@ -12,17 +12,9 @@ import {
   findExcess,
   findRefusal,
   HostNames,
-  malformed,
-  readHosts,
 } from '../http/server/request-check.ts';
 import { answerDirectly, toResponse } from '../http/server/responses.ts';
-import {
-  ADDRESS_HEADERS,
-  type Addresses,
-  type Gateway,
-  type ServedGateway,
-  type Sought,
-} from '../ingress/index.ts';
+import type { Addresses, Gateway, ServedGateway } from '../ingress/index.ts';
 import { ANONYMOUS, type Principal } from '../keys/index.ts';
 import { AppError, isAppError } from '../lib/errors.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
@@ -35,22 +27,13 @@ import { EVERY_ORIGIN, type Origins, serveCors } from './cors.ts';
 import { EnvdAccess } from './envd/access.ts';
 import { serveEnvd } from './envd/serve-envd.ts';
 import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
+import { answerOwner, isOwnerRequest } from './owner.ts';
 import { refuse } from './port-access.ts';
 import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
+import { findTarget, hostOf, KNOWN, RPC } from './target.ts';
 import type { Builder } from './templates/builder.ts';
 import type { Catalogue } from './templates/find-template.ts';
-
-/** The port of envd in E2B's sandboxes. Nothing listens there; this front answers. */
-const ENVD_PORT = 49983;
-/** Paths of E2B's interface that are known, but not served. */
-const KNOWN =
-  /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
-/** Of envd, where a request may name no sandbox. */
-const ENVD_PATHS: ReadonlySet<string> = new Set(['/files', '/health']);
-/** That a browser's preflight has too, which has no header that names the sandbox. */
-const ENVD_PREFLIGHTS: ReadonlySet<string> = new Set(['/envs', '/metrics']);
-const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 export type E2bFrontOptions = {
   readonly rest: Rest;
@@ -66,6 +49,8 @@ export type E2bFrontOptions = {
   /** Of the host names of sandboxes, with its port. */
   readonly domain: () => string;
   readonly allowedHosts: readonly AllowedHost[];
+  /** The client of a request that a gateway of the fleet passed on; undefined: it came from no gateway. */
+  readonly clientOf?: (request: IncomingMessage) => string | undefined;
   /** Origins of the control plane. */
   readonly cors: Cors;
   readonly log: Logger;
@@ -81,6 +66,7 @@ export class E2bFront implements ServedGateway {
   readonly #control: Serve;
   readonly #envd: Serve;
   readonly #watchers: { close(): void };
+  readonly #access: EnvdAccess;
 
   constructor(options: E2bFrontOptions) {
     this.#options = options;
@@ -88,6 +74,7 @@ export class E2bFront implements ServedGateway {
     const rest = options.rest;
     const envd = this.#createApp();
     const access = new EnvdAccess(options.records, options.authenticator);
+    this.#access = access;
     this.#watchers = serveEnvd(envd, {
       access,
       rest,
@@ -106,16 +93,12 @@ export class E2bFront implements ServedGateway {
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const sought = this.#find(request);
+      const isAsked = isOwnerRequest(request) && this.#options.clientOf?.(request) !== undefined;
+      if (isAsked) return await answerOwner(this.#access, request, response);
+      const { kind } = findTarget(request, this.#options.addresses);
       // The gateway has checks of its own.
-      if (sought !== undefined && sought.port !== ENVD_PORT)
-        return await this.#options.ports.serve(request, response);
-      const path = request.url?.split('?', 1)[0] ?? '';
-      // URLs of files that are signed name no sandbox.
-      const isEnvd =
-        (sought !== undefined && !isForControl(request, path)) ||
-        ENVD_PATHS.has(path) ||
-        (request.method === 'OPTIONS' && (ENVD_PREFLIGHTS.has(path) || RPC.test(path)));
+      if (kind === 'port') return await this.#options.ports.serve(request, response);
+      const isEnvd = kind === 'envd';
       const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
       this.#check(request, origins);
       if (serveCors(request, response, origins)) return;
@@ -135,24 +118,6 @@ export class E2bFront implements ServedGateway {
     this.#options.builder.close();
     this.#watchers.close();
     this.#options.ports.close();
-  }
-
-  /** The port that a request is for; undefined: the control plane. */
-  #find(request: IncomingMessage): Sought | undefined {
-    const { addresses } = this.#options;
-    const host = hostOf(request);
-    const sought = addresses.find(host, request.headers);
-    const byName = addresses.find(host, {});
-    const names = ADDRESS_HEADERS.filter((name) => request.headers[name] !== undefined);
-    if (names.length > 0) {
-      // The header of an SDK is there beside a host name, too.
-      const byHeader = addresses.find('localhost', request.headers);
-      if (byHeader === undefined || (byName !== undefined && !isSame(byName, byHeader)))
-        throw malformed(
-          `${names.join(' and ')} name no port of a sandbox, or another one than the host name`,
-        );
-    }
-    return sought;
   }
 
   #check(request: IncomingMessage, origins: Origins): void {
@@ -254,22 +219,6 @@ export class E2bFront implements ServedGateway {
     });
     return (request, response) => void listener(request, response);
   }
-}
-
-/** An earlier Python SDK sends the headers of a sandbox with a request of the control plane. */
-function isForControl({ headers }: IncomingMessage, path: string): boolean {
-  const isNamed = ADDRESS_HEADERS.some((name) => headers[name] !== undefined);
-  return isNamed && headers['x-api-key'] !== undefined && KNOWN.test(path);
-}
-
-function hostOf(request: IncomingMessage): string {
-  const hosts = readHosts(request);
-  if (hosts instanceof Error) throw hosts;
-  return hosts[0] ?? '';
-}
-
-function isSame(a: Sought, b: Sought): boolean {
-  return a.port === b.port && 'id' in a && 'id' in b && a.id === b.id;
 }
 
 function headersOf(c: HttpContext): IncomingHttpHeaders {

@@ -1,10 +1,15 @@
 // The front for clients of E2B.
 
+export { NEXT_TOKEN, tokenOf, toPage } from './control/lists.ts';
+export { EVERY_ORIGIN, serveCors } from './cors.ts';
+export { E2bError, SandboxGoneError } from './errors.ts';
 export { forgetDeleted } from './forget-deleted.ts';
 export { E2bFront, type E2bFrontOptions } from './front.ts';
-export { PortAccess, refuseAs, TOKEN_HEADERS } from './port-access.ts';
+export { toOwnerRequest } from './owner.ts';
+export { PortAccess, refuse, refuseAs, TOKEN_HEADERS } from './port-access.ts';
 export { Rest } from './rest.ts';
-export { SandboxRecords } from './sandbox-records.ts';
+export { SandboxRecords, toE2bId, toOwnId } from './sandbox-records.ts';
+export { ENVD_PORT, findTarget } from './target.ts';
 export { Builder } from './templates/builder.ts';
 export { OPERATOR_NAME, OperatorNames } from './templates/operator-names.ts';
 export { TemplateRecords } from './templates/template-records.ts';

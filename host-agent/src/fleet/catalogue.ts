@@ -1,10 +1,14 @@
 // What the fleet needs of an engine that places sandboxes: a place for each, and a map of all places.
 
+/** Listeners of a host besides that of its REST interface; absent: it has none that gateways reach. */
+export type Doors = { readonly ingress?: URL | undefined; readonly e2b?: URL | undefined };
+
 /** A host of the fleet, as the engine knows it. */
 export type Host = {
   readonly name: string;
   /** Of its REST interface. */
   readonly url: URL;
+  readonly doors: Doors;
   /** Whether the engine hears from it. */
   readonly isReady: boolean;
 };

@@ -1,7 +1,8 @@
 // The REST API as one Hono app. It also runs without a server: `createHttpApp(services).request('/healthz')`.
 import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
-import type { HttpApp, HttpEnv } from './context.ts';
+import type { Principal } from '../keys/index.ts';
+import type { HttpApp, HttpContext, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { ExecWebSockets } from './exec/upgrade.ts';
 import {
@@ -23,7 +24,7 @@ import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
 import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
-import { mcpHandlers } from './routes/mcp.ts';
+import { type Connect, connectTo, mcpHandlers } from './routes/mcp.ts';
 import { metaHandlers } from './routes/meta.ts';
 import { networkHandlers } from './routes/network.ts';
 import { portHandlers } from './routes/ports.ts';
@@ -54,7 +55,10 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const handlers = {
     ...metaHandlers(services),
     ...consoleHandlers(services),
-    ...mcpHandlers(services, (request, env) => app.fetch(request, env)),
+    ...mcpHandlers(
+      services,
+      connectTo((request, env) => app.fetch(request, env)),
+    ),
     ...imageHandlers(services),
     ...sandboxHandlers(services),
     ...eventHandlers(services),
@@ -91,6 +95,37 @@ export function createMetricsApp(services: HttpServices): HttpApp {
   serveRoutes(app, { health, readMetrics }, metaHandlers(services), services);
   return finish(app, [health, readMetrics]);
 }
+
+/** The tools for agents alone, before another REST interface, which checks what their calls ask. */
+export function createMcpApp({
+  log,
+  stopping,
+  connect,
+  principalOf,
+}: Pick<HttpServices, 'log' | 'stopping'> & {
+  readonly connect: Connect;
+  readonly principalOf: (c: HttpContext) => Principal;
+}): HttpApp {
+  const app: HttpApp = new Hono<HttpEnv>();
+  app.use(requestId, noStore, logging(log), async (c, next) => {
+    c.set('audit', {});
+    c.set('principal', principalOf(c));
+    await next();
+  });
+  const { serveMcp } = ROUTES;
+  const handlers = mcpHandlers({ stopping }, connect);
+  serveRoutes(app, { serveMcp }, handlers, { answers: NO_ANSWERS, digestSecrets: (text) => text });
+  return finish(app, [serveMcp]);
+}
+
+/** For routes that take no Idempotency-Key. */
+const NO_ANSWERS: HttpServices['answers'] = {
+  find: () => undefined,
+  put: () => undefined,
+  record: async () => undefined,
+  settle: async () => undefined,
+  remove: async () => undefined,
+};
 
 function finish(app: HttpApp, routes: readonly Route[]): HttpApp {
   app.notFound(createNotFound(routes));

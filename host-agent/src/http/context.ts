@@ -37,7 +37,12 @@ export type AuditNotes = {
 };
 
 /** The client of a request that another front of this daemon makes, which has authenticated it. */
-export type Caller = { readonly principal: Principal; readonly address: string };
+export type Caller = {
+  readonly principal: Principal;
+  readonly address: string;
+  /** By which a gateway of the fleet places what the request makes. */
+  readonly place?: string | undefined;
+};
 
 export type HttpEnv = {
   Bindings: {

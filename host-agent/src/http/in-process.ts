@@ -1,6 +1,9 @@
 // Requests that the daemon makes to its own API for a client. Each is checked, recorded and counted as that client's.
 import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/requests';
 import type { HttpEnv } from './context.ts';
+import { PLACE_HEADER } from './placement.ts';
+
+export type { Transport, WireAnswer, WireRequest };
 
 export type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
 
@@ -22,9 +25,10 @@ export class InProcessTransport implements Transport {
     const { fetch, env } = this.#options;
     const signal = this.#options.signal === undefined ? own : AbortSignal.any([own, this.#options.signal]);
     signal.throwIfAborted();
+    const place = env.caller?.place;
     const request = new Request(`http://localhost${path}`, {
       method,
-      headers,
+      headers: { ...headers, ...(place !== undefined && { [PLACE_HEADER]: place }) },
       signal,
       ...(body !== undefined && { body: toBody(body), duplex: 'half' }),
     });

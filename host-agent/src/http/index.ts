@@ -1,5 +1,5 @@
 // The REST API: the app and the HTTP server.
-export { createHttpApp, createMetricsApp } from './app.ts';
+export { createHttpApp, createMcpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
 export { ConsoleFiles } from './console-files.ts';
 export type { HttpApp } from './context.ts';

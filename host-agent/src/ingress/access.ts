@@ -20,7 +20,8 @@ import type { PortHost, SandboxPorts } from './port-host.ts';
 
 /** What a request is allowed by. It may end while the answer still runs. */
 export type Grant = {
-  readonly by: 'public' | 'key' | 'link' | 'operator';
+  /** `host`: a host of the fleet decides. */
+  readonly by: 'public' | 'key' | 'link' | 'operator' | 'host';
   /** The name of the key or the id of the link. */
   readonly name?: string;
   readonly sandbox: SandboxPorts;
@@ -143,7 +144,8 @@ export class Access {
   }
 }
 
-function noPort(): AppError {
+/** The same for sandboxes and ports that are not there, and for those that are private. */
+export function noPort(): AppError {
   return new AppError(
     'not_found',
     'there is no such port, or it is private: open it with a link, or send a key in Authorization or X-Access-Token',

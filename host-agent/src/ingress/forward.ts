@@ -1,6 +1,7 @@
 // One request to a server in a guest, and its answer: streams in both directions with backpressure, and trailers.
 import {
   type ClientRequest,
+  type IncomingHttpHeaders,
   type IncomingMessage,
   type OutgoingHttpHeaders,
   type ServerResponse,
@@ -10,7 +11,7 @@ import type { Duplex } from 'node:stream';
 import { coalesceChunks } from '../http/server/node-internals.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { GuestAgent, GuestRequest } from './guest-agent.ts';
-import { toClientHeaders, toTrailers } from './headers.ts';
+import { toTrailers } from './headers.ts';
 import type { SandboxPorts } from './port-host.ts';
 
 /** Of the head of an answer. */
@@ -31,6 +32,8 @@ export type Exchange = {
   readonly headers: OutgoingHttpHeaders;
   /** For answers that have no policy of their own. */
   readonly defaults: OutgoingHttpHeaders;
+  /** Those of an answer that the client gets. */
+  readonly toClientHeaders: (headers: IncomingHttpHeaders) => OutgoingHttpHeaders;
   /** How long neither side may send anything. */
   readonly idleMs: number;
 };
@@ -130,7 +133,11 @@ function open({ request, sandbox, port, target, headers }: Exchange, agent: Gues
 }
 
 /** Throws for headers that cannot be sent. */
-function pass(answer: IncomingMessage, { response, defaults }: Exchange, touch: () => void): void {
+function pass(
+  answer: IncomingMessage,
+  { response, defaults, toClientHeaders }: Exchange,
+  touch: () => void,
+): void {
   coalesceChunks(answer);
   const { statusCode = 502, rawHeaders } = answer;
   if (statusCode < 200 || statusCode > 999) throw new Error(`status ${statusCode}`);
@@ -206,7 +213,7 @@ export function forwardUpgrade(
     response.detachSocket(socket);
     try {
       if (answer.headers.upgrade?.toLowerCase() !== 'websocket') throw new Error('another protocol');
-      socket.write(toUpgradeHead(toClientHeaders(answer.headers)));
+      socket.write(toUpgradeHead(exchange.toClientHeaders(answer.headers)));
     } catch {
       socket.destroy();
       guest.destroy();

@@ -1,5 +1,10 @@
 // One request from its head to its end: which port it is for, who may, and the way to the guest and back.
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+} from 'node:http';
 import type { Http2ServerResponse } from 'node:http2';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
@@ -12,7 +17,14 @@ import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, isClosed, type Tunnel } from './forward.ts';
 import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
-import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './headers.ts';
+import {
+  LINK_COOKIE,
+  SECURE_LINK_COOKIE,
+  takeToken,
+  toClientHeaders,
+  toGuestHeaders,
+  toPassedHeaders,
+} from './headers.ts';
 import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
 import type { RateLimits } from './rate-limits.ts';
@@ -36,8 +48,22 @@ export type GatewayOptions = {
   readonly refuse?: typeof refuse;
   /** Of requests, which guests do not get. */
   readonly ownHeaders?: readonly string[];
+  /** The client of a request that a gateway of the fleet passed on; undefined: the other side of the connection. */
+  readonly clientOf?: (request: IncomingMessage) => string | undefined;
+  /** Absent: requests go to guests. */
+  readonly relay?: Relay;
   readonly idleMs?: number;
   readonly checkMs?: number;
+};
+
+/** Requests go to the ingress of a host, which decides about them and changes what must be changed. */
+export type Relay = {
+  readonly toHeaders: (
+    headers: IncomingHttpHeaders,
+    client: { readonly host: string; readonly address: string },
+  ) => OutgoingHttpHeaders;
+  /** What a client hears of a failure between here and that host. */
+  readonly explain: (failure: unknown, grant: Grant) => unknown;
 };
 
 export type EndedRequest = { readonly status: number; readonly isUpgrade: boolean };
@@ -128,8 +154,9 @@ export class Gateway {
       tunnel = await pass(this.#toExchange(request, response, target, asked, grant));
       tunnel?.client.once('close', finish);
     } catch (failure) {
-      error = failure;
-      (this.#options.refuse ?? refuse)(request, response, failure, requestId);
+      const { relay } = this.#options;
+      error = grant === undefined || relay === undefined ? failure : relay.explain(failure, grant);
+      (this.#options.refuse ?? refuse)(request, response, error, requestId);
       if (request.httpVersionMajor === 2) limitRefusal(response as unknown as Http2ServerResponse);
     }
   }
@@ -147,12 +174,13 @@ export class Gateway {
     if (request.httpVersion === '1.0' && host === '') throw malformed('the host header is missing');
     const { url = '/' } = request;
     const path = url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
+    const target = path === '' || path.startsWith('?') ? `/${path}` : path;
     return {
-      ...takeToken(path === '' || path.startsWith('?') ? `/${path}` : path),
+      ...(this.#options.relay === undefined ? takeToken(target) : { target, token: undefined }),
       host,
       sought: addresses.find(host, request.headers),
       scheme: addresses.scheme,
-      address: request.socket.remoteAddress ?? 'local',
+      address: this.#options.clientOf?.(request) ?? request.socket.remoteAddress ?? 'local',
     };
   }
 
@@ -163,19 +191,20 @@ export class Gateway {
     { host, scheme, address }: { readonly host: string; readonly scheme: string; readonly address: string },
     { by, sandbox, port, hasMethods = false }: Grant,
   ): Exchange {
+    const { ownHeaders, relay, idleMs = IDLE_MS } = this.#options;
+    const passed = { request, response, sandbox, port, target, idleMs };
+    if (relay !== undefined) {
+      const headers = relay.toHeaders(request.headers, { host, address });
+      return { ...passed, headers, defaults: {}, toClientHeaders: toPassedHeaders };
+    }
     const guestHost = sandbox.hostHeader(port) === 'localhost' ? `localhost:${port}` : host;
-    const { ownHeaders } = this.#options;
     const hop = { address, scheme, host, guestHost, hasFixedMethod: hasMethods, ownHeaders };
     return {
-      request,
-      response,
-      sandbox,
-      port,
-      target,
+      ...passed,
       headers: toGuestHeaders(request.headers, hop),
       // A page of another sandbox shares the site, and could otherwise embed what the cookie opens.
       defaults: by === 'public' ? {} : { 'cross-origin-resource-policy': 'same-origin' },
-      idleMs: this.#options.idleMs ?? IDLE_MS,
+      toClientHeaders,
     };
   }
 

@@ -106,6 +106,23 @@ export function toClientHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeade
   return { ...kept, ...(cookies !== undefined && cookies.length > 0 && { 'set-cookie': cookies }) };
 }
 
+/** The headers of a request for the ingress of a host, without those that only a gateway may send. */
+export function toRelayedHeaders(
+  headers: IncomingHttpHeaders,
+  host: string,
+  reserved: readonly string[],
+): OutgoingHttpHeaders {
+  const kept = toPassedHeaders(headers);
+  for (const name of reserved) delete kept[name];
+  const trailers = /\btrailers\b/i.test(String(headers.te ?? '')) && { te: 'trailers' };
+  return { ...kept, ...trailers, host };
+}
+
+/** All but those of one connection: the other side of it has decided about the rest. */
+export function toPassedHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  return keep(headers, HOP_BY_HOP);
+}
+
 export function toTrailers(trailers: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const names = Object.entries(trailers).filter(
     ([name, value]) =>

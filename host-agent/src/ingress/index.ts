@@ -1,7 +1,9 @@
 // The ingress: URLs of ports of sandboxes.
-export { Access, type AccessRequest, type Grant } from './access.ts';
+export { Access, type AccessRequest, type Grant, noPort } from './access.ts';
 export { ADDRESS_HEADERS, Addresses, type PublicAddress, type Sought } from './addresses.ts';
-export { Gateway } from './gateway.ts';
+export { Gateway, type GatewayOptions } from './gateway.ts';
+export { isGrpc } from './grpc.ts';
+export { toRelayedHeaders } from './headers.ts';
 export type { PortHost, PortStream, SandboxPorts } from './port-host.ts';
 export { RateLimits } from './rate-limits.ts';
-export { IngressServer, type ServedGateway } from './server.ts';
+export { IngressServer, type IngressServerOptions, type ServedGateway } from './server.ts';

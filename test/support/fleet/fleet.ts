@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { toLocal } from '../../../host-agent/src/app/open-fleet.ts';
+import type { HostTls } from '../../../host-agent/src/fleet/front/host-connections.ts';
 import {
   FleetFront,
   FleetSeal,
@@ -20,6 +21,9 @@ import type { Authenticator, HttpServer, Placement } from '../../../host-agent/s
 import { isWebSocketRequest, takesConnection } from '../../../host-agent/src/http/server/hijack.ts';
 import { AnswerRecords } from '../../../host-agent/src/idempotency/index.ts';
 import { IngressServer } from '../../../host-agent/src/ingress/index.ts';
+import type { Issued } from '../../http/certificates.ts';
+import { type E2b, serveE2b } from '../../http/e2b-front.ts';
+import type { Keyring } from '../../http/keyed.ts';
 import { serve } from '../../http/support.ts';
 import {
   type MemoryDaemon,
@@ -29,6 +33,7 @@ import {
 } from '../memory-host/daemon.ts';
 import { until } from '../until.ts';
 import { ApiServer } from './api-server.ts';
+import { portHostTo, serveHostIngress, trusting } from './doors.ts';
 
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
@@ -39,6 +44,9 @@ export type FleetHost = {
   readonly daemon: MemoryDaemon;
   readonly agent: NodeAgent;
   readonly server: HttpServer;
+  readonly ingress: IngressServer | undefined;
+  readonly ingressPort: number;
+  readonly e2b: E2b | undefined;
   readonly records: { all(): { readonly id: string; readonly record: PlaceRecord }[] };
   /** As a kill: the sandboxes go on, and the API server is told nothing. */
   crash(): Promise<void>;
@@ -49,6 +57,12 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly token?: string;
   readonly unusedMs?: number;
   readonly instance?: string;
+  /** It has an ingress: ports of sandboxes lead to that port of this machine. */
+  readonly ports?: number;
+  /** Of the ingress. */
+  readonly issued?: Issued;
+  /** It has a front for clients of E2B, with these keys. */
+  readonly e2b?: Keyring;
 };
 
 export class Fleet {
@@ -97,21 +111,39 @@ export class Fleet {
       },
     };
     const answers = new AnswerRecords(daemon.store, this.log);
-    const { server, url } = await serve(this.#t, {
+    const { seal } = this;
+    const { authenticator, ports: to, issued } = options;
+    const ingress =
+      to === undefined
+        ? undefined
+        : await serveHostIngress(this.#t, { daemon, seal, authenticator, to, issued });
+    const { server, url, app } = await serve(this.#t, {
       sandboxes: daemon.manager,
       placement,
       answers,
       events: daemon.journal,
       limits: LIMITS,
-      ...(options.authenticator && { authenticator: options.authenticator }),
+      portLinks: ingress?.portLinks,
+      ...(authenticator && { authenticator }),
     });
+    const keyring = options.e2b && { ...options.e2b, store: daemon.store };
+    const portHost = to === undefined ? undefined : portHostTo(to, daemon);
+    const front = {
+      app,
+      sandboxes: daemon.manager,
+      daemon,
+      ...trusting(seal),
+      ...(portHost && { portHost }),
+    };
+    const e2b = keyring && (await serveE2b(this.#t, { ...front, keyring }));
     const records = daemon.store.table<PlaceRecord>('fleet_places');
     agent = new NodeAgent({
       client: this.client(options.token, 'host'),
-      seal: this.seal,
+      seal,
       name,
       instance: options.instance ?? home.dataDir,
       url: new URL(url),
+      doors: { ingress: ingress?.url, e2b: e2b && new URL(e2b.url) },
       namespace: this.namespace,
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),
       records,
@@ -136,21 +168,34 @@ export class Fleet {
       await stop();
       await daemon.crash();
     };
-    return { name, url, daemon, agent, server, records, crash };
+    return {
+      name,
+      url,
+      daemon,
+      agent,
+      server,
+      ingress: ingress?.server,
+      ingressPort: Number(ingress?.url.port),
+      e2b,
+      records,
+      crash,
+    };
   }
 
   /** `writeMs`: ample by default, because a busy machine takes long. */
   async gateway({
     writeMs = 20_000,
+    tls = {},
     ...times
   }: {
+    tls?: HostTls;
     writeMs?: number;
     sweepMs?: number;
     unboundMs?: number;
   } = {}) {
     const { seal } = this;
     const client = this.client(undefined, 'gateway');
-    const connections = new HostConnections({});
+    const connections = new HostConnections(tls);
     const catalogue = new KubernetesCatalogue({
       client,
       seal,
@@ -177,7 +222,7 @@ export class Fleet {
       await server.close();
     };
     this.#t.teardown(stop);
-    return { url: `http://127.0.0.1:${port}`, port, map, catalogue, stop };
+    return { url: `http://127.0.0.1:${port}`, port, map, catalogue, connections, seal, stop };
   }
 
   /** Resolves when the API server holds that many hosts for ready. */

@@ -1,13 +1,7 @@
 // `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
-import {
-  formatListen,
-  isLoopback,
-  type ListenAddress,
-  parseHostName,
-  parseListen,
-} from '../../config/index.ts';
+import { formatListen, parseHostName } from '../../config/index.ts';
 import {
   FleetFront,
   FleetSeal,
@@ -16,7 +10,6 @@ import {
   KubernetesCatalogue,
   readKubeconfig,
 } from '../../fleet/index.ts';
-import { Certificate } from '../../http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../http/server/hijack.ts';
 import { IngressServer } from '../../ingress/index.ts';
 import { toError } from '../../lib/errors.ts';
@@ -26,11 +19,11 @@ import { VERSION } from '../../lib/version.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import type { Command } from '../command.ts';
 import { HELPERS } from '../installation.ts';
+import { DOOR_FLAGS, openDoors } from './doors.ts';
+import { address, DEFAULT_CONNECTIONS, path, readListener } from './listener.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7877';
-const DEFAULT_CONNECTIONS = 4096;
 const DRAIN_MS = 30_000;
-const path = (help: string) => ({ type: 'string', placeholder: 'path', help }) as const;
 
 export const gateway: Command = {
   name: 'gateway',
@@ -44,11 +37,7 @@ export const gateway: Command = {
       placeholder: 'name',
       help: 'namespace of sandboxes without a tenant, as the hosts have it (sandboxd)',
     },
-    listen: {
-      type: 'string',
-      placeholder: 'host:port|unix:/path',
-      help: `address of the REST API (${DEFAULT_LISTEN})`,
-    },
+    listen: address(`address of the REST API (${DEFAULT_LISTEN})`),
     'tls-cert': path('TLS certificate chain (PEM); reloaded when it changes'),
     'tls-key': path('private key of the TLS certificate (PEM)'),
     'allowed-host': {
@@ -62,6 +51,7 @@ export const gateway: Command = {
     ),
     'host-cert': path('certificate of this gateway for hosts that require one (PEM)'),
     'host-key': path('private key of that certificate (PEM)'),
+    ...DOOR_FLAGS,
     'log-level': {
       type: 'string',
       values: ['trace', 'debug', 'info', 'warn', 'error', 'fatal'],
@@ -70,7 +60,8 @@ export const gateway: Command = {
   },
   run: async (input, signal) => {
     const log = createLogger({ level: input.text('log-level') ?? 'info', format: 'auto' });
-    const { certificate, listen } = readListener(input, log);
+    const text = input.text('listen') ?? DEFAULT_LISTEN;
+    const { certificate, listen } = readListener(input, log, { flag: 'listen', text, prefix: '' });
     const client = new KubeClient(readKubeconfig(required(input, 'kubeconfig')));
     const seal = FleetSeal.read(required(input, 'fleet-secret-file'));
     const namespace = input.text('fleet-namespace') ?? 'sandboxd';
@@ -85,10 +76,11 @@ export const gateway: Command = {
       // Creates in progress need the map until they end.
       const starting = catalogue.watch(ended.signal);
       const map = await raceSignal(starting, signal);
+      const allowedHosts = readAllowedHosts(input, certificate !== undefined);
       const front = new FleetFront({
         ...{ catalogue, map, connections, seal, log },
         hasTls: certificate !== undefined,
-        allowedHosts: readAllowedHosts(input, certificate !== undefined),
+        allowedHosts,
       });
       const server = new IngressServer({
         ...{ gateway: front, log, certificate, takesConnection, isUpgrade: isWebSocketRequest },
@@ -96,8 +88,9 @@ export const gateway: Command = {
         clientShare: { connections: DEFAULT_CONNECTIONS / 2, peersProgram: HELPERS.peers },
         protocols: ['http/1.1'],
       });
-      const address = await server.listen(listen);
-      const listening = `the gateway listens on ${formatListen(address)}`;
+      const doors = openDoors(input, log, { catalogue, map, connections, seal, allowedHosts });
+      for (const door of doors) log.info(await door.listen());
+      const listening = `the gateway listens on ${formatListen(await server.listen(listen))}`;
       log.info(
         { version: VERSION, pid: process.pid, hosts: map.hosts().length, sandboxes: map.size },
         listening,
@@ -106,7 +99,7 @@ export const gateway: Command = {
       await manager.ready(listening);
       await aborted(signal);
       log.info('stopping');
-      await server.close(DRAIN_MS);
+      await Promise.all([server.close(DRAIN_MS), ...doors.map((door) => door.close())]);
     } finally {
       ended.abort();
       await catalogue.settled();
@@ -114,26 +107,6 @@ export const gateway: Command = {
     }
   },
 };
-
-function readListener(input: Input, log: ReturnType<typeof createLogger>) {
-  const text = input.text('listen') ?? DEFAULT_LISTEN;
-  const listen = parseListen(text);
-  if (listen === undefined)
-    throw new UsageError(`--listen ${JSON.stringify(text)} is neither host:port nor unix:/path`);
-  const [certPath, keyPath] = [input.text('tls-cert'), input.text('tls-key')];
-  if ((certPath === undefined) !== (keyPath === undefined))
-    throw new UsageError('--tls-cert and --tls-key go together');
-  const certificate = certPath && keyPath ? new Certificate({ certPath, keyPath }, log) : undefined;
-  assertProtected(listen, certificate !== undefined);
-  return { listen, certificate };
-}
-
-function assertProtected(listen: ListenAddress, hasTls: boolean): void {
-  if ('path' in listen || hasTls || isLoopback(listen.host)) return;
-  throw new UsageError(
-    `${formatListen(listen)} can be reached from other machines; give --tls-cert and --tls-key, or listen on 127.0.0.1`,
-  );
-}
 
 function readAllowedHosts(input: Input, hasTls: boolean) {
   return input.texts('allowed-host').map((text) => {

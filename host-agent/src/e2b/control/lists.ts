@@ -31,6 +31,11 @@ export function toPage<T>(
   };
 }
 
+/** What continues after an entry. */
+export function tokenOf(position: Position): string {
+  return Buffer.from(keyOf(position)).toString('base64url');
+}
+
 function keyOf({ id, startedAt }: Position): string {
   return `${new Date(startedAt).toISOString()} ${id}`;
 }

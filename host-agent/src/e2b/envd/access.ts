@@ -38,21 +38,32 @@ export class EnvdAccess {
     if (token !== undefined && id !== undefined) return await this.#admitToken(c, id, token);
     const byToken = token === undefined ? undefined : await this.find(token);
     if (byToken !== undefined) return byToken;
-    const { path = '', username = '', signature, signature_expiration: expiration } = c.req.query();
+    const query = c.req.query();
+    const { signature, signature_expiration: expiration } = query;
     if (signature === undefined) throw new E2bError(401, 'missing signature query parameter');
-    const operation = c.req.method === 'POST' ? 'write' : 'read';
-    const isOfForm = SIGNATURE.test(signature) && EXPIRATION.test(expiration ?? '');
-    if (!isOfForm) return await this.#refuse(c, 'invalid signature');
+    const signed = await this.findSigner(c.req.method, query, id);
+    if (signed === undefined) return await this.#refuse(c, 'invalid signature');
+    if (expiration !== undefined && Number(expiration) * 1000 < Date.now())
+      throw new E2bError(401, 'signature is already expired');
+    return signed;
+  }
+
+  /** The sandbox whose token signed a URL of a file, maybe for a time that is over. */
+  async findSigner(
+    method: string,
+    query: Readonly<Record<string, string>>,
+    sandbox?: string,
+  ): Promise<Admitted | undefined> {
+    const { path = '', username = '', signature = '', signature_expiration: expiration } = query;
+    if (!SIGNATURE.test(signature) || !EXPIRATION.test(expiration ?? '')) return undefined;
+    const operation = method === 'POST' ? 'write' : 'read';
     const signatureBy = signer({ path, operation, username, expiration });
     let tried = 0;
-    for (const each of this.#records.tokens(id)) {
+    for (const each of this.#records.tokens(sandbox)) {
       if (++tried % TOKENS_AT_A_TIME === 0) await setImmediate();
-      if (!areEqual(signature, signatureBy(each.token))) continue;
-      if (expiration !== undefined && Number(expiration) * 1000 < Date.now())
-        throw new E2bError(401, 'signature is already expired');
-      return each;
+      if (areEqual(signature, signatureBy(each.token))) return each;
     }
-    return await this.#refuse(c, 'invalid signature');
+    return undefined;
   }
 
   /** The sandbox of an access token: an earlier JavaScript SDK names none beside it. */

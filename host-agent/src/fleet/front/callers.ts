@@ -18,6 +18,8 @@ export type Caller = {
   readonly tenant: string | undefined;
   /** Of the key, not the key. */
   readonly digest: string;
+  /** Whether the request had one. */
+  readonly hasKey: boolean;
 };
 
 /** A host refused the key: its answer is the client's. */
@@ -50,7 +52,7 @@ export class Callers {
   }
 
   /** RefusedCaller; AppError exhausted when no host answers. */
-  async find({ headers }: IncomingMessage, signal: AbortSignal): Promise<Caller> {
+  async find({ headers }: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
     const { authorization = '' } = headers;
     const digest = createHash('sha256').update(authorization).digest('base64url');
     const kept = this.#kept.get(digest);
@@ -58,7 +60,7 @@ export class Callers {
     const answer = await this.#ask(authorization, signal);
     if (answer.answer.statusCode !== 200) throw new RefusedCaller(answer);
     const { tenant } = answerBody.parse(JSON.parse(answer.body.toString()));
-    const caller = { tenant, digest };
+    const caller = { tenant, digest, hasKey: authorization !== '' };
     // The oldest is the first.
     if (this.#kept.size >= MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value ?? '');
     this.#kept.delete(digest);

@@ -41,12 +41,23 @@ const NO_PLACE = 409;
 /** The key of a retry came with another request: the place may be that of the first. */
 const MISMATCH = 422;
 
+/** What a create asks for. */
+export type CreateRequest = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly name?: string | undefined;
+  /** Only that host has what it begins with. */
+  readonly on?: string | undefined;
+};
+
 export type CreatesDeps = {
   readonly catalogue: Catalogue;
   readonly map: FleetMap;
-  readonly callers: Callers;
-  readonly connections: HostConnections;
+  readonly callers: Pick<Callers, 'find' | 'hosts'>;
+  readonly connections: Pick<HostConnections, 'send'>;
   readonly seal: FleetSeal;
+  /** Undefined for what no host accepts. Absent: bodies are those of the REST interface. */
+  readonly read?: (request: IncomingMessage, body: JsonBody) => Promise<CreateRequest | undefined>;
 };
 
 type Call = {
@@ -76,10 +87,11 @@ export class Creates {
     using _slot = this.#admitKeyed(request, caller);
     using body = await readJsonBody(request, response);
     const call = { request, path, bytes: body.bytes, signal };
-    const size = toSize(body);
+    const { read = async () => toRequest(body) } = this.#deps;
+    const asking = await read(request, body);
     // A host says what is wrong; it makes nothing without a place.
-    if (size === undefined) return answer(response, await this.#sendAny(call));
-    const asked = { ...size, tenant: caller.tenant, claims: toClaims(request, body, caller) };
+    if (asking === undefined) return answer(response, await this.#sendAny(call));
+    const asked = { ...asking, tenant: caller.tenant, claims: toClaims(request, asking, caller) };
     answer(response, await this.#place(call, asked));
   }
 
@@ -119,9 +131,9 @@ export class Creates {
   }
 
   /** They go on though their client leaves. AppError exhausted. */
-  #admitKeyed(request: IncomingMessage, { digest }: Caller): Disposable | undefined {
+  #admitKeyed(request: IncomingMessage, { digest, hasKey }: Caller): Disposable | undefined {
     if (!isKeyed(request)) return undefined;
-    return this.#keyed.acquire(request.headers.authorization === undefined ? undefined : digest);
+    return this.#keyed.acquire(hasKey ? digest : undefined);
   }
 
   async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
@@ -131,9 +143,11 @@ export class Creates {
       if (!('id' in found)) return found;
       try {
         const made = await this.#use(found, call);
-        if (made.answer.statusCode !== NO_CAPACITY || attempt === ATTEMPTS) return made;
+        const isLast = attempt === ATTEMPTS || asked.on !== undefined;
+        if (made.answer.statusCode !== NO_CAPACITY || isLast) return made;
       } catch (error) {
-        if (attempt === ATTEMPTS || !isAppError(error) || error.code !== 'upstream') throw error;
+        const isLast = attempt === ATTEMPTS || asked.on !== undefined;
+        if (isLast || !isAppError(error) || error.code !== 'upstream') throw error;
       }
       not.push(found.host ?? '');
     }
@@ -234,11 +248,12 @@ export function answer(
 }
 
 /** Undefined for a size that no host accepts. */
-function toSize({ value }: JsonBody): Pick<Place, 'vcpus' | 'memoryMib'> | undefined {
+function toRequest({ value }: JsonBody): CreateRequest | undefined {
   if (value === undefined) return undefined;
   const vcpus = toInteger(value.vcpus, MAX_VCPUS, DEFAULT_VCPUS);
   const memoryMib = toInteger(value.memory_mib, MAX_MEMORY_MIB, DEFAULT_MEMORY_MIB);
-  return vcpus === undefined || memoryMib === undefined ? undefined : { vcpus, memoryMib };
+  if (vcpus === undefined || memoryMib === undefined) return undefined;
+  return { vcpus, memoryMib, name: typeof value.name === 'string' ? value.name : undefined };
 }
 
 /** 0 and null mean the default, as for hosts. */
@@ -261,13 +276,12 @@ function toCount(path: string, { value }: JsonBody): number | undefined {
 const KEY_CLAIM = 'key ';
 
 /** A name is one of its tenant, and the key of a retry one of a client’s key. */
-function toClaims({ headers }: IncomingMessage, { value }: JsonBody, { digest }: Caller): string[] {
+function toClaims({ headers }: IncomingMessage, { name = '' }: CreateRequest, { digest }: Caller): string[] {
   const key = headers['idempotency-key'];
-  const name = value?.name;
   return [
     ...(typeof key === 'string' && key !== ''
       ? [`${KEY_CLAIM}${digest} ${/^"(.*)"$/s.exec(key)?.[1] ?? key}`]
       : []),
-    ...(typeof name === 'string' && name !== '' ? [`name ${name}`] : []),
+    ...(name !== '' ? [`name ${name}`] : []),
   ];
 }

@@ -14,16 +14,16 @@ import { refuse } from '../../ingress/refusals.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { VERSION } from '../../lib/version.ts';
-import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
+import type { Catalogue, FleetMap } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { answer, Creates } from './creates.ts';
 import type { HostConnections } from './host-connections.ts';
 import { Lists, send } from './lists.ts';
 import { pass, passConnection } from './pass.ts';
+import { findPlace } from './places.ts';
+import { Tools } from './tools.ts';
 
-/** Another gateway may have made it just now. */
-const UNKNOWN_WAIT_MS = 250;
 /** Routes that any host answers alike. */
 const ANYWHERE: ReadonlySet<string> = new Set([
   'whoami',
@@ -32,6 +32,8 @@ const ANYWHERE: ReadonlySet<string> = new Set([
   'showReference',
   'listPresets',
 ]);
+/** Paths of the gateway’s own, where a host refuses other methods. */
+const OWN: ReadonlySet<string> = new Set(['/sandboxes', '/mcp']);
 const SANDBOX = /^\/sandboxes\/([^/]+)/;
 const SNAPSHOT = /^\/snapshots\/([^/]+)/;
 
@@ -52,6 +54,7 @@ export class FleetFront implements ServedGateway {
   readonly #callers: Callers;
   readonly #creates: Creates;
   readonly #lists: Lists;
+  readonly #tools: Tools;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
   #running = 0;
@@ -63,6 +66,8 @@ export class FleetFront implements ServedGateway {
     this.#callers = new Callers(map, connections);
     this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
     this.#lists = new Lists(map, connections);
+    const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
+    this.#tools = new Tools({ callers: this.#callers, serve, log: options.log });
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
   }
 
@@ -76,6 +81,7 @@ export class FleetFront implements ServedGateway {
   };
 
   close(): void {
+    this.#tools.close();
     this.#options.connections.close();
   }
 
@@ -105,7 +111,7 @@ export class FleetFront implements ServedGateway {
       const id = SANDBOX.exec(toPath(path))?.[1];
       if (id === undefined)
         throw new HttpError('unknown_path', 'there is nothing at this path that takes a connection');
-      const { host } = await this.#find(id);
+      const { host } = await findPlace(this.#options.map, id);
       await passConnection({ request, host, path }, head, this.#options.connections);
     } catch (error) {
       this.#report(request, error, requestId);
@@ -130,6 +136,8 @@ export class FleetFront implements ServedGateway {
         return send(response, this.#health());
       case 'createSandbox':
         return await this.#creates.create(request, response, path);
+      case 'serveMcp':
+        return await this.#tools.serve(request, response);
       case 'listSandboxes':
         return await this.#lists.list(request, response, path, 'sandboxes');
       case 'deleteSandboxes':
@@ -144,8 +152,7 @@ export class FleetFront implements ServedGateway {
     if (snapshot !== undefined && isId('snap', snapshot))
       return await this.#passToSnapshot(request, response, path, snapshot, route?.name);
     // Unknown paths and methods are refused by a host, in its words.
-    const isAnywhere =
-      route === undefined ? !isRouted(plain) || plain === '/sandboxes' : ANYWHERE.has(route.name);
+    const isAnywhere = route === undefined ? !isRouted(plain) || OWN.has(plain) : ANYWHERE.has(route.name);
     if (!isAnywhere) throw unsupported(plain);
     const [host] = this.#callers.hosts();
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
@@ -165,7 +172,7 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const { host, place } = await this.#find(id);
+    const { host, place } = await findPlace(this.#options.map, id);
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, this.#options.connections);
@@ -185,28 +192,6 @@ export class FleetFront implements ServedGateway {
       return await pass({ request, response, host, path }, this.#options.connections);
     const { vcpus, memory_mib: memoryMib } = snapshotSize.parse(JSON.parse(located.found.body.toString()));
     await this.#creates.fork(request, response, path, { host, size: { vcpus, memoryMib } });
-  }
-
-  /** AppError not_found; upstream when its host left the fleet; exhausted when the map may be too old to know it. */
-  async #find(id: string): Promise<{ readonly host: Host; readonly place: Place }> {
-    const { map } = this.#options;
-    const missing = new AppError('not_found', `sandbox ${id.slice(0, 100)} does not exist`);
-    if (!isId('sbx', id)) throw missing;
-    const place = map.find(id) ?? (map.isCurrent ? await map.settle(id, UNKNOWN_WAIT_MS) : undefined);
-    if (place === undefined) {
-      if (map.isCurrent) throw missing;
-      throw new AppError(
-        'exhausted',
-        `sandbox ${id} is not known here, and the engine of the fleet does not answer`,
-        {
-          retryAfterS: 5,
-        },
-      );
-    }
-    const host = place.host === undefined ? undefined : map.host(place.host);
-    if (host !== undefined) return { host, place };
-    if (place.host === undefined) throw missing;
-    throw new AppError('upstream', `the host ${place.host} of the sandbox left the fleet`);
   }
 
   #report({ method, url }: IncomingMessage, error: unknown, requestId: string): void {

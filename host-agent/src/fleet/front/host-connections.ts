@@ -94,12 +94,12 @@ export class HostConnections {
   }
 
   /** A connection of its own. AppError upstream. */
-  connect(host: Host): Promise<Socket> {
+  connect(host: Host, protocol: 'h2' | 'http/1.1' = 'http/1.1'): Promise<Socket> {
     const { url } = host;
     const isTls = url.protocol === 'https:';
     const address = { host: toHostName(url), port: Number(url.port || (isTls ? 443 : 80)), noDelay: true };
     const ready = isTls ? 'secureConnect' : 'connect';
-    const options = { ...address, ...toOptions(this.#tls), ALPNProtocols: ['http/1.1'] };
+    const options = { ...address, ...toOptions(this.#tls), ALPNProtocols: [protocol] };
     const socket = isTls
       ? connectTls({ ...options, ...(isIP(address.host) === 0 && { servername: address.host }) })
       : connectTcp({ ...address, allowHalfOpen: true });
@@ -155,7 +155,7 @@ async function readAll(answer: IncomingMessage): Promise<Buffer> {
 }
 
 /** AppError upstream, which names the host. */
-export function toHostError({ name, isReady }: Host, error: unknown): AppError {
+export function toHostError({ name, isReady }: Pick<Host, 'name' | 'isReady'>, error: unknown): AppError {
   const reason = errnoOf(error) ?? toError(error).message;
   const lost = isReady ? '' : '; the fleet has not heard of it either: it may be lost';
   return new AppError('upstream', `the host ${name} of the sandbox does not answer: ${reason}${lost}`, {

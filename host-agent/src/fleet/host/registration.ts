@@ -6,8 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
+import type { Doors } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { LEASES, NODES, readNode } from '../kube/objects.ts';
+import { toDoorAnnotations } from '../kubernetes/doors.ts';
 import { HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
 import type { FleetSeal } from '../seal.ts';
 
@@ -29,6 +31,7 @@ export type RegistrationOptions = {
   readonly instance: string;
   /** Where gateways reach the REST interface. */
   readonly url: URL;
+  readonly doors: Doors;
   readonly readCapacity: () => Promise<HostCapacity>;
   readonly log: Logger;
   readonly renewMs?: number;
@@ -145,7 +148,7 @@ export class Registration {
   }
 
   async #makeNode(): Promise<void> {
-    const { client, name, instance, url, seal } = this.#options;
+    const { client, name, instance, url, doors, seal } = this.#options;
     const path = `${NODES}/${encodeURIComponent(name)}`;
     const labels = {
       [HOST_LABEL]: 'true',
@@ -153,7 +156,11 @@ export class Registration {
       'kubernetes.io/os': 'linux',
       'kubernetes.io/arch': arch() === 'x64' ? 'amd64' : arch(),
     };
-    const annotations = { ...toHostAnnotations(name, url, seal), [INSTANCE]: instance };
+    const annotations = {
+      ...toHostAnnotations(name, url, seal),
+      ...toDoorAnnotations(name, doors, seal),
+      [INSTANCE]: instance,
+    };
     const { signal } = this.#stop;
     const found = await this.#findNode();
     if (found !== undefined) {

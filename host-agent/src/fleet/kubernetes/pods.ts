@@ -5,6 +5,7 @@ import { isId } from '../../lib/ids.ts';
 import type { Host, Place, PlaceRequest } from '../catalogue.ts';
 import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
+import { readDoors } from './doors.ts';
 
 /** Label of nodes and pods, key of the taint. */
 export const HOST_LABEL = 'sandboxd.dev/host';
@@ -147,7 +148,7 @@ export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
   if (!seal.isOf(proof, 'host', name, address) || !URL.canParse(address)) return undefined;
   const url = new URL(address);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
-  return { name, url, isReady: isReady(node) };
+  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node) };
 }
 
 function isReady({ status }: Node): boolean {

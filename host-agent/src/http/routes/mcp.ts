@@ -7,13 +7,26 @@ import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import { addressOf, clientSignal, endingOf, type HttpContext, headerOf } from '../context.ts';
-import { type Fetch, InProcessTransport } from '../in-process.ts';
+import { type Fetch, InProcessTransport, type Transport } from '../in-process.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
 const SESSION_HEADER = 'mcp-session-id';
 
-export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
+/** The way to the REST interface for the client of a message; `signal` ends its requests. */
+export type Connect = (c: HttpContext, signal: AbortSignal) => Transport;
+
+/** Within this daemon. */
+export function connectTo(fetch: Fetch): Connect {
+  return (c, signal) => {
+    const ending = endingOf(c);
+    const caller = { principal: c.get('principal'), address: addressOf(c) };
+    const env = { caller, ...(ending !== undefined && { ending }) };
+    return new InProcessTransport({ fetch, env, signal });
+  };
+}
+
+export function mcpHandlers({ stopping }: Pick<HttpServices, 'stopping'>, connect: Connect) {
   const limit = new ConcurrencyLimit({
     what: 'messages of agents in work',
     max: MAX_WATCHERS,
@@ -52,10 +65,7 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
         if (inFlight.get(call) === cancelled) inFlight.delete(call);
       };
       const signal = AbortSignal.any([clientSignal(c), stopping, cancelled.signal]);
-      const ending = endingOf(c);
       used.users.add(cancelled);
-      const caller = { principal: c.get('principal'), address: addressOf(c) };
-      const env = { caller, ...(ending !== undefined && { ending }) };
       try {
         const response = await answerMessage({
           request: toRequest(c.req.raw, signal),
@@ -64,7 +74,7 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
           admission: used.admission,
           tools,
           version: VERSION,
-          transport: new InProcessTransport({ fetch, env, signal }),
+          transport: connect(c, signal),
         });
         if (message.method === 'initialize') response.headers.set(SESSION_HEADER, randomUUID());
         return whole(response, signal, onEnd);

@@ -3,8 +3,10 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { readClientHeader, writeClientHeader } from '../../../../host-agent/src/fleet/client-header.ts';
 import { decide, type Facts } from '../../../../host-agent/src/fleet/host/decide.ts';
 import { readKubeconfig } from '../../../../host-agent/src/fleet/kube/kubeconfig.ts';
+import { toDoorAnnotations } from '../../../../host-agent/src/fleet/kubernetes/doors.ts';
 import {
   readHost,
   readPlacePod,
@@ -94,6 +96,37 @@ t.test('pods and nodes count with the seal of the fleet only', (t) => {
   t.match(readHost(node('h0'), seal), { name: 'h0', isReady: false });
   t.equal(readHost(node('h1'), seal), undefined, 'the address of another host');
   t.equal(readHost(node('h0', other), seal), undefined);
+
+  const ingress = new URL('https://10.0.0.5:7879');
+  const withDoors = (own: Record<string, string>) => {
+    const annotations = { ...toHostAnnotations('h0', url, seal), ...own };
+    return readHost({ metadata: { name: 'h0', uid: 'n', annotations } }, seal)?.doors;
+  };
+  t.same(withDoors(toDoorAnnotations('h0', { ingress }, seal)), { ingress, e2b: undefined });
+  t.same(withDoors(toDoorAnnotations('h1', { ingress }, seal)), {}, 'the listeners of another host');
+  t.same(withDoors(toDoorAnnotations('h0', { ingress }, other)), {});
+  t.same(
+    withDoors({ ...toDoorAnnotations('h0', { ingress }, seal), 'sandboxd.dev/e2b-url': 'http://x/' }),
+    {},
+  );
+  t.same(withDoors({}), {}, 'a host of an earlier version');
+  t.end();
+});
+
+t.test('what a gateway says of a client comes from a gateway', (t) => {
+  const header = writeClientHeader('10.1.2.3', seal);
+  t.equal(readClientHeader(header, seal), '10.1.2.3');
+  t.equal(readClientHeader(header, other), undefined);
+  for (const odd of [
+    undefined,
+    '',
+    '10.1.2.3',
+    header.replace('10', '11'),
+    `${header} x`,
+    [header],
+    ` ${header}`,
+  ])
+    t.equal(readClientHeader(odd, seal), undefined, String(odd));
   t.end();
 });
 

@@ -1,0 +1,140 @@
+// The hosts as the front for clients of E2B asks them: at their own fronts, and for the key that such a client sends.
+import type { IncomingMessage } from 'node:http';
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
+import { z } from 'zod';
+import { toOwnerRequest } from '../../e2b/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import type { Host } from '../catalogue.ts';
+import type { JsonBody } from './body.ts';
+import type { Caller, Callers } from './callers.ts';
+import type { CreateRequest } from './creates.ts';
+import type { HostAnswer, HostConnections, HostRequest } from './host-connections.ts';
+
+const ASK_MS = 5000;
+const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
+const SNAPSHOT_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+/** Templates that are profiles on every host. */
+const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
+
+const snapshot = z.object({ id: z.string(), vcpus: z.number(), memory_mib: z.number() });
+const owner = z.object({ id: z.string() });
+const snapshots = z.object({ snapshots: z.array(snapshot) });
+
+export type Asked = { readonly host: Host; readonly found: HostAnswer | undefined };
+type Located = { readonly host: Host; readonly vcpus: number; readonly memoryMib: number };
+
+export class E2bHosts {
+  readonly #callers: Callers;
+  readonly #connections: HostConnections;
+
+  constructor(callers: Callers, connections: HostConnections) {
+    this.#callers = callers;
+    this.#connections = connections;
+  }
+
+  /** Ready ones first. */
+  hosts(): Host[] {
+    return this.#callers.hosts();
+  }
+
+  /** AppError exhausted. */
+  any(): Host {
+    const host = this.hosts().find(({ doors }) => doors.e2b !== undefined);
+    if (host !== undefined) return host;
+    throw new AppError('exhausted', 'no host of the fleet serves clients of E2B', { retryAfterS: 5 });
+  }
+
+  /** AppError upstream for a host that serves none. */
+  doorOf(host: Host): Host {
+    const url = host.doors.e2b;
+    if (url !== undefined) return { ...host, url };
+    throw new AppError('upstream', `the host ${host.name} serves no clients of E2B; it needs --e2b-listen`);
+  }
+
+  async find(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
+    const authorization = toAuthorization(request);
+    return await this.#callers.find({ headers: { ...(authorization && { authorization }) } }, signal);
+  }
+
+  async send(
+    host: Host,
+    request: HostRequest,
+    body: Buffer | undefined,
+    signal: AbortSignal,
+  ): Promise<HostAnswer> {
+    return await this.#connections.send(this.doorOf(host), request, body, signal);
+  }
+
+  /** The answers of all, or of some, to a GET. */
+  async ask(
+    { headers }: Pick<IncomingMessage, 'headers'>,
+    path: string,
+    hosts: readonly Host[] = this.hosts(),
+  ): Promise<readonly Asked[]> {
+    const kept = (['x-api-key', 'authorization'] as const).flatMap((name) =>
+      typeof headers[name] === 'string' ? [name, headers[name]] : [],
+    );
+    const limit = AbortSignal.timeout(ASK_MS);
+    const request = { method: 'GET', path, headers: kept };
+    return await Promise.all(
+      hosts.map(async (host) => {
+        const found = await this.send(host, request, undefined, limit).catch(() => undefined);
+        return { host, found: (found?.answer.statusCode ?? 500) < 500 ? found : undefined };
+      }),
+    );
+  }
+
+  /** The sandbox that is meant by a signed URL of a file, or by an access token. */
+  async findOwner(request: IncomingMessage, proof: readonly string[]): Promise<string | undefined> {
+    const { path, headers } = toOwnerRequest(request);
+    const limit = AbortSignal.timeout(ASK_MS);
+    const asked = { method: 'GET', path, headers: [...headers, ...proof] };
+    const found = await Promise.all(
+      this.hosts().map(async (host) => {
+        const answer = await this.send(host, asked, undefined, limit).catch(() => undefined);
+        return answer?.answer.statusCode === 200 ? [owner.parse(JSON.parse(answer.body.toString())).id] : [];
+      }),
+    );
+    return found.flat()[0];
+  }
+
+  /** What a create begins with: a snapshot is on one host, everything else on all. */
+  async readCreate(request: IncomingMessage, { value }: JsonBody): Promise<CreateRequest | undefined> {
+    if (value === undefined) return undefined;
+    const { templateID: template } = value;
+    if (typeof template !== 'string') return undefined;
+    const located = PROFILES.has(template) ? undefined : await this.locate(request, template);
+    if (located !== undefined) {
+      const { host, vcpus, memoryMib } = located;
+      return { vcpus, memoryMib, on: host.name };
+    }
+    return SNAPSHOT_ID.test(template) ? undefined : { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
+  }
+
+  /** The host that has a snapshot, by its id or name, as the client may see it. */
+  async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Located | undefined> {
+    const isId = SNAPSHOT_ID.test(nameOrId);
+    if (!isId && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
+    const authorization = toAuthorization(request);
+    const headers = authorization === undefined ? [] : ['Authorization', authorization];
+    const path = isId ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
+    const limit = AbortSignal.timeout(ASK_MS);
+    const asked = await Promise.all(
+      this.hosts().map(async (host) => {
+        const rest = { method: 'GET', path, headers };
+        const found = await this.#connections.send(host, rest, undefined, limit).catch(() => undefined);
+        if (found?.answer.statusCode !== 200) return [];
+        const body: unknown = JSON.parse(found.body.toString());
+        const [first] = isId ? [snapshot.parse(body)] : snapshots.parse(body).snapshots;
+        return first === undefined ? [] : [{ host, vcpus: first.vcpus, memoryMib: first.memory_mib }];
+      }),
+    );
+    return asked.flat()[0];
+  }
+}
+
+/** Of a client of E2B, as the REST interface takes it. */
+function toAuthorization({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
+  const key = headers['x-api-key'];
+  return typeof key === 'string' ? `Bearer ${key}` : headers.authorization;
+}

@@ -1,0 +1,122 @@
+// Lists of E2B's interface over all hosts. Their answers are arrays, so a header names the hosts that did not answer.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { E2bError, NEXT_TOKEN, tokenOf, toOwnId, toPage } from '../../e2b/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import { answer } from './creates.ts';
+import type { Asked, E2bHosts } from './e2b-hosts.ts';
+
+const UNREACHABLE = 'sandboxd-unreachable-hosts';
+const MAX_PAGE = 100;
+
+const entries = z.array(z.looseObject({}));
+const sandboxes = z.array(z.looseObject({ sandboxID: z.string(), startedAt: z.string() }));
+
+type List = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Path without its query. */
+  readonly plain: string;
+  readonly query: URLSearchParams;
+};
+
+/** Sandboxes of all hosts in the order of their start. */
+export async function listSandboxes(
+  hosts: E2bHosts,
+  { request, response, plain, query }: List,
+): Promise<void> {
+  const asked = await hosts.ask(request, `${plain}?${query}`);
+  const done = asked.filter(({ found }) => found?.answer.statusCode === 200);
+  if (done.length === 0) return refuseAll(response, asked);
+  const all = done.flatMap(({ found }) => sandboxes.parse(parse(found)));
+  const positionOf = ({ sandboxID, startedAt }: (typeof all)[number]) => {
+    return { id: toOwnId(sandboxID) ?? sandboxID, startedAt };
+  };
+  const given = Object.fromEntries(query);
+  const page = toPage(all, positionOf, given);
+  const last = page.entries.at(-1);
+  // Each host gave at most a page.
+  const isCut = done.some(({ found }) => found?.answer.headers[NEXT_TOKEN] !== undefined);
+  const next = page.next ?? (isCut && last !== undefined ? tokenOf(positionOf(last)) : undefined);
+  send(response, page.entries, next, missing(asked));
+}
+
+/** One host after another: entries have no time. A token names the host, and has its own token. */
+export async function listByHost(hosts: E2bHosts, { request, response, plain, query }: List): Promise<void> {
+  const all = hosts.hosts().toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const [from, token] = readToken(query.get('nextToken'));
+  const limit = Math.min(Number(query.get('limit') ?? MAX_PAGE) || 0, MAX_PAGE);
+  const listed: object[] = [];
+  const asked: Asked[] = [];
+  let next: string | undefined;
+  let inner = token;
+  for (const host of all.filter(({ name }) => name >= from)) {
+    if (listed.length >= limit && listed.length > 0) {
+      next = toToken(host.name, '');
+      break;
+    }
+    const own = new URLSearchParams(query);
+    own.delete('nextToken');
+    if (host.name === from && inner !== '') own.set('nextToken', inner);
+    if (listed.length > 0) own.set('limit', String(limit - listed.length));
+    const [one] = await hosts.ask(request, `${plain}?${own}`, [host]);
+    if (one === undefined) continue;
+    asked.push(one);
+    if (one.found?.answer.statusCode !== 200) continue;
+    listed.push(...entries.parse(parse(one.found)));
+    inner = String(one.found.answer.headers[NEXT_TOKEN] ?? '');
+    if (inner === '') continue;
+    next = toToken(host.name, inner);
+    break;
+  }
+  if (asked.length > 0 && asked.every(({ found }) => found?.answer.statusCode !== 200))
+    return refuseAll(response, asked);
+  send(response, listed, next, missing(asked));
+}
+
+function toToken(host: string, token: string): string {
+  return Buffer.from(JSON.stringify([host, token])).toString('base64url');
+}
+
+/** E2bError 400. */
+function readToken(text: string | null): readonly [string, string] {
+  if (!text) return ['', ''];
+  try {
+    return z.tuple([z.string(), z.string()]).parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
+  } catch {
+    throw new E2bError(400, 'nextToken is of no list of this gateway');
+  }
+}
+
+function parse(found: Asked['found']): unknown {
+  return JSON.parse(found?.body.toString() ?? '[]');
+}
+
+/** The refusal of one host. AppError upstream when none answered. */
+function refuseAll(response: ServerResponse, asked: readonly Asked[]): void {
+  const refusal = asked.find(({ found }) => found !== undefined)?.found;
+  if (refusal === undefined) throw new AppError('upstream', 'no host of the fleet answers clients of E2B');
+  answer(response, refusal);
+}
+
+function missing(asked: readonly Asked[]): string[] {
+  return asked.flatMap(({ host, found }) => (found?.answer.statusCode === 200 ? [] : [host.name])).sort();
+}
+
+function send(
+  response: ServerResponse,
+  listed: readonly object[],
+  next: string | undefined,
+  unreachable: readonly string[],
+): void {
+  if (response.headersSent || response.destroyed) return;
+  const text = JSON.stringify(listed);
+  response.writeHead(200, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+    'cache-control': 'no-store',
+    ...(next !== undefined && { [NEXT_TOKEN]: next }),
+    ...(unreachable.length > 0 && { [UNREACHABLE]: unreachable.join(',') }),
+  });
+  response.end(response.req.method === 'HEAD' ? undefined : text);
+}
