@@ -10,6 +10,7 @@ import {
   MAX_VCPUS,
   REPLAYED,
 } from '@sandboxd/api';
+import PQueue from 'p-queue';
 import { PLACE_HEADER } from '../../http/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
@@ -22,6 +23,7 @@ import {
   type Place,
   type PlaceRequest,
 } from '../catalogue.ts';
+import { toImageHolding, toSnapshotHolding } from '../kubernetes/holdings.ts';
 import { writePlaceHeader } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type JsonBody, readJsonBody } from './body.ts';
@@ -31,6 +33,11 @@ import type { HostAnswer, HostConnections } from './host-connections.ts';
 
 /** A second host is asked when the first refuses for lack of capacity. */
 const ATTEMPTS = 2;
+/** For what hosts recorded; those that do not answer are passed over. */
+const KNOWN_MS = 3000;
+const MAX_ASKED_AT_ONCE = 256;
+/** A reference is shorter. */
+const MAX_IMAGE_CHARS = 1024;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
@@ -47,6 +54,12 @@ export type CreatesDeps = {
   readonly callers: Callers;
   readonly connections: HostConnections;
   readonly seal: FleetSeal;
+};
+
+export type ForkSource = {
+  readonly host: Host;
+  readonly size: Pick<Place, 'vcpus' | 'memoryMib'>;
+  readonly snapshot?: string | undefined;
 };
 
 type Call = {
@@ -79,16 +92,19 @@ export class Creates {
     const size = toSize(body);
     // A host says what is wrong; it makes nothing without a place.
     if (size === undefined) return answer(response, await this.#sendAny(call));
-    const asked = { ...size, tenant: caller.tenant, claims: toClaims(request, body, caller) };
+    const known = isKeyed(request) ? await this.#findAnswer(call) : undefined;
+    if (known !== undefined) return answer(response, known);
+    const claims = toClaims(request, body, caller);
+    const asked = { ...size, tenant: caller.tenant, claims, prefers: toPreferred(body) };
     answer(response, await this.#place(call, asked));
   }
 
-  /** `source`: the host that has what is forked; `size`: of one copy. */
+  /** `host`: it has what is forked; `snapshot`: of which all hosts can get a copy; `size`: of one fork. */
   async fork(
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
-    { host, size }: { readonly host: Host; readonly size: Pick<Place, 'vcpus' | 'memoryMib'> },
+    { host, size, snapshot }: ForkSource,
   ): Promise<void> {
     const signal = signalOf(request, response);
     const caller = await this.#deps.callers.find(request, signal);
@@ -99,15 +115,23 @@ export class Creates {
     if (count === undefined) return answer(response, await this.#send(host, call));
     if (isKeyed(request)) {
       // The host knows whether it has carried it out, and refuses what is new for lack of places.
-      const known = await this.#send(host, call);
-      if (known.answer.statusCode !== NO_PLACE) return answer(response, known);
+      const known = snapshot === undefined ? await this.#send(host, call) : await this.#findAnswer(call);
+      if (known !== undefined && known.answer.statusCode !== NO_PLACE) return answer(response, known);
     }
-    const asked = { ...size, tenant: caller.tenant, on: host.name, claims: [] };
-    const placing = await Promise.allSettled(
-      Array.from({ length: count }, () =>
-        this.#deps.catalogue.place({ ...asked, id: newId('sbx') }, call.signal),
-      ),
+    const place = (on: string | undefined, prefers?: string): Promise<Place> => {
+      const asked = { ...size, tenant: caller.tenant, id: newId('sbx'), on, prefers, claims: [] };
+      return this.#deps.catalogue.place(asked, call.signal);
+    };
+    // All are on one host: that of the first, where any host will do. Retries with one key go to one host.
+    const isAnywhere = snapshot !== undefined && !isKeyed(request);
+    const one = isAnywhere ? await place(undefined, toSnapshotHolding(snapshot)) : undefined;
+    const others = Array.from({ length: one === undefined ? count : count - 1 }, () =>
+      place(one?.host ?? host.name),
     );
+    const placing = await Promise.allSettled([
+      ...(one === undefined ? [] : [Promise.resolve(one)]),
+      ...others,
+    ]);
     const places = placing.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const failed = placing.find((each) => each.status === 'rejected');
     if (failed !== undefined) {
@@ -190,6 +214,24 @@ export class Creates {
     return await this.#deps.connections.send(host, { method, path, headers }, bytes, limit);
   }
 
+  /**
+   * What the host that carried the request out recorded. It has the place no more if its sandbox was deleted, so all
+   * are asked; they refuse what is new to them.
+   */
+  async #findAnswer(call: Call): Promise<HostAnswer | undefined> {
+    const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
+    const limit = AbortSignal.any([call.signal, AbortSignal.timeout(KNOWN_MS)]);
+    const isKnown = ({ answer: { statusCode, headers } }: HostAnswer): boolean =>
+      headers[REPLAYED.toLowerCase()] !== undefined || statusCode === MISMATCH;
+    const ask = async (host: Host): Promise<HostAnswer | undefined> => {
+      const found = await this.#send(host, { ...call, signal: limit }).catch(() => undefined);
+      return found !== undefined && isKnown(found) ? found : undefined;
+    };
+    const hosts = this.#deps.callers.hosts().filter(({ isReady }) => isReady);
+    const asked = await Promise.all(hosts.map((host) => queue.add(() => ask(host))));
+    return asked.find((found) => found !== undefined);
+  }
+
   async #sendAny(call: Call): Promise<HostAnswer> {
     const [host] = this.#deps.callers.hosts();
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
@@ -246,6 +288,13 @@ function toInteger(value: unknown, most: number, fallback: number): number | und
   if (value === undefined || value === null || value === 0) return fallback;
   return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most
     ? value
+    : undefined;
+}
+
+function toPreferred({ value }: JsonBody): string | undefined {
+  const image = value?.image;
+  return typeof image === 'string' && image !== ''
+    ? toImageHolding(image.slice(0, MAX_IMAGE_CHARS))
     : undefined;
 }
 

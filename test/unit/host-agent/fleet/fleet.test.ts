@@ -29,7 +29,8 @@ function podOf(changes: Record<string, unknown> = {}, metadata: Record<string, u
 t.test('a host does about each place what the table of the page says', (t) => {
   const pod = readPlacePod(podOf(), seal)!;
   const record = { namespace: 'sandboxd', uid: 'u1', nodeUid: 'n1' };
-  const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, nodeUid: 'n1' };
+  const node = { nodeUid: 'n1', nodeKnownMs: 0 };
+  const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, ...node };
   const running = { ...pod, phase: 'Running' };
   for (const [changes, action] of [
     [{}, 'mark-running'],
@@ -39,6 +40,10 @@ t.test('a host does about each place what the table of the page says', (t) => {
     [{ sandbox: undefined }, 'remove-pod'],
     [{ pod: { ...running, isDeleting: true } }, 'end-sandbox'],
     [{ pod: { ...running, isDeleting: true }, nodeUid: 'n2' }, 'unlist'],
+    // A Node that was made again before its pods went.
+    [{ nodeUid: 'n2', nodeKnownMs: 60_000 }, 'mark-running'],
+    [{ pod: running, nodeUid: 'n2' }, 'wait'],
+    [{ pod: running, nodeUid: 'n2', nodeKnownMs: 60_000 }, 'renew-record'],
     [{ pod: undefined }, 'end-sandbox'],
     [{ pod: undefined, nodeUid: 'n2' }, 'unlist'],
     [{ pod: undefined, sandbox: undefined }, 'drop-record'],
