@@ -44,7 +44,8 @@ t.test(
     const { fleet, hosts } = await startTwo(t);
     const [cut, other] = hosts;
     const { url, map } = await fleet.gateway();
-    for (let n = 0; n < 6; n++) await create(url);
+    while (hosts.some((host) => idsOf(host).length < 3)) await create(url);
+    const count = hosts.flatMap(idsOf).length;
     await until(() => podsOf(fleet).every(({ status }) => status.phase === 'Running'), 'running pods');
     const [busy = '', deleted = '', gone = ''] = idsOf(cut);
     const accept = { accept: 'application/json' };
@@ -58,8 +59,9 @@ t.test(
     // Deleted there by its gateway, and here by an operator.
     t.equal((await ask(url, 'DELETE', `/sandboxes/${gone}`)).status, 204);
     fleet.api.objects.delete('pods', 'sandboxd', podName(deleted), undefined);
+    const own = idsOf(other).length;
     for (let n = 0; n < 3; n++) await create(url);
-    t.equal(idsOf(other).length, 6, 'creates go on, on the other host');
+    t.equal(idsOf(other).length, own + 3, 'creates go on, on the other host');
     t.equal((await ask(url, 'POST', `/sandboxes/${busy}/exec`, { cmd: ['true'] }, accept)).status, 200);
     // A gateway whose view is older would place here.
     const places = [{ id: 'sbx_0123456789abc', uid: 'x' }];
@@ -69,18 +71,19 @@ t.test(
       status: 503,
       body: { error: /cannot reach the API server/ },
     });
-    t.same(new Set(idsOf(cut)), new Set([busy, deleted]));
+    t.notOk(idsOf(cut).includes(gone));
+    t.ok(idsOf(cut).includes(deleted));
 
     fleet.api.heal('system:node:h0');
     await until(() => isReady(fleet, 'h0'), 'the host again', 60_000);
-    await until(() => idsOf(cut).length === 1, 'the end of what was deleted');
-    await until(() => podsOf(fleet).length === 7, 'as many pods');
+    await until(() => !idsOf(cut).includes(deleted), 'the end of what was deleted');
+    await until(() => podsOf(fleet).length === count + 1, 'as many pods');
     agent.execs[0]!.stream.finish({ exec: { exitCode: 0, durationUs: 1 } });
     t.match(await running, { status: 200, body: { exit_code: 0 } });
     const all = hosts.flatMap(idsOf);
     t.equal(new Set(all).size, all.length, 'none is twice');
     t.same(new Set(all.map(podName)), new Set(podsOf(fleet).map(({ metadata }) => metadata.name)));
-    await until(() => map.size === 7, 'as many places');
+    await until(() => map.size === count + 1, 'as many places');
     for (const id of all) t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 200);
   },
 );
@@ -91,7 +94,8 @@ t.test(
     const { fleet, hosts, options } = await startTwo(t);
     const [dead, other] = hosts;
     const { url, map } = await fleet.gateway();
-    for (let n = 0; n < 6; n++) await create(url);
+    while (hosts.some((host) => idsOf(host).length < 3)) await create(url);
+    const count = hosts.flatMap(idsOf).length;
     await until(() => podsOf(fleet).every(({ status }) => status.phase === 'Running'), 'running pods');
     const [kept = '', deleted = '', left = ''] = idsOf(dead);
     t.teardown(fleet.api.watchLeases(TIMES.graceMs));
@@ -104,19 +108,20 @@ t.test(
       body: { error: /h0 .*may be lost/ },
     });
     t.match(await ask(url, 'GET', '/sandboxes'), { status: 200, body: { unreachable_hosts: ['h0'] } });
+    const own = idsOf(other).length;
     for (let n = 0; n < 3; n++) await create(url);
-    t.equal(idsOf(other).length, 6);
+    t.equal(idsOf(other).length, own + 3);
     fleet.api.objects.delete('pods', 'sandboxd', podName(deleted), undefined);
 
     const again = await fleet.host('h0', { ...options, home: dead.daemon.home });
-    await until(() => podsOf(fleet).length === 8, 'no pod of what was deleted');
+    await until(() => podsOf(fleet).length === count + 2, 'no pod of what was deleted');
     const phases = () =>
       [kept, left].map((id) => fleet.api.objects.get('pods', 'sandboxd', podName(id)).status.phase);
     await until(() => phases().every((phase) => phase === 'Failed'), 'failed pods');
     for (const id of [kept, left])
       t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { id, state: 'failed' } });
     t.equal((await ask(url, 'GET', `/sandboxes/${deleted}`)).status, 404);
-    t.same(new Set(idsOf(again)), new Set([kept, left]));
+    t.notOk(idsOf(again).includes(deleted));
   },
 );
 

@@ -59,6 +59,8 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly authenticator?: Authenticator;
   readonly token?: string;
   readonly unusedMs?: number;
+  /** Until it has joined; by default, unless it has a token. */
+  readonly isAwaited?: boolean;
   readonly fenceMs?: number;
   readonly instance?: string;
   /** With an identity of its own, for which it asks with that token; `''`: it has none any more. */
@@ -161,7 +163,12 @@ export class Fleet {
       return stopped;
     };
     this.#t.teardown(stop);
-    if (options.token === undefined && options.bootstrapToken === undefined) await agent.joined();
+    const {
+      token,
+      bootstrapToken,
+      isAwaited = token === undefined && bootstrapToken === undefined,
+    } = options;
+    if (isAwaited) await agent.joined();
     const crash = async (): Promise<void> => {
       await stop();
       await daemon.crash();
