@@ -134,6 +134,16 @@ t.test(
       'asked with the token, since the API server refuses it',
     );
     fleet.api.distrusted.clear();
+    const next = () => host.daemon.store.table('fleet_identity').get('next');
+    await until(() => next() === undefined, 'a certificate');
+    // It is refused for a moment, and the host has no token any more: it goes on with what it has.
+    fleet.api.bootstrapTokens.clear();
+    fleet.api.distrusted.add('system:node:h0');
+    await until(() => next() !== undefined, 'a key');
+    fleet.api.distrusted.clear();
+    aheadMs = DAY_MS * 0.95;
+    await renewed(requestsOf(fleet).length + 1, 'renewed with itself again');
+    aheadMs = 0;
     t.equal((await ask(url, 'DELETE', `/sandboxes/${made.body.id}`)).status, 204);
     await until(() => fleet.api.objects.list('pods').length === 0, 'no pods');
   },

@@ -97,12 +97,13 @@ export class NodeIdentity implements ClientIdentity {
     throw new AppError('upstream', 'this host has no certificate of the cluster yet');
   }
 
-  refused(pair: KeyPair): void {
-    if (pair !== this.#kept?.pair || this.#isRefused) return;
+  checked(pair: KeyPair, isAccepted: boolean): void {
+    if (pair !== this.#kept?.pair || this.#isRefused === !isAccepted) return;
+    this.#isRefused = !isAccepted;
+    if (isAccepted) return;
     this.#options.log.error(
       'the API server does not accept the certificate of this host; it asks for another',
     );
-    this.#isRefused = true;
     this.#wake.abort();
   }
 

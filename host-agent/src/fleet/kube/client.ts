@@ -48,8 +48,8 @@ export type KeyPair = { readonly cert: string; readonly key: string };
 export interface ClientIdentity {
   /** AppError upstream while there is none. */
   current(): KeyPair;
-  /** The API server does not accept it. */
-  refused(pair: KeyPair): void;
+  /** The API server accepts it, or does not. */
+  checked(pair: KeyPair, isAccepted: boolean): void;
 }
 
 export class KubeClient {
@@ -103,8 +103,8 @@ export class KubeClient {
     });
     const value = parseJson(text);
     const { statusCode = 0 } = answer;
+    if (pair !== undefined) this.#identity?.checked(pair, statusCode !== UNAUTHORIZED);
     if (statusCode >= 200 && statusCode < 300) return value;
-    if (statusCode === UNAUTHORIZED && pair !== undefined) this.#identity?.refused(pair);
     throw toKubeError(statusCode, value);
   }
 
