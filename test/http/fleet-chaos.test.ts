@@ -81,7 +81,8 @@ class World {
     const { status } = (await ask(url, 'DELETE', `/sandboxes/${id}`).catch(() => undefined)) ?? {};
     this.alive.delete(id);
     if (status === 204) this.gone.add(id);
-    else if (status === 404) this.problems.push(`${id} was lost`);
+    // A gateway whose watch is late does not know it yet.
+    else if (status === 404) this.alive.add(id);
   }
 
   /** Starts or kills a part. */

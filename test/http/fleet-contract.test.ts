@@ -1,6 +1,6 @@
 // What the fleet relies on in a control plane of Kubernetes. It runs against the stand-in, and with KUBE (a kubeconfig)
 // against a real one: so the stand-in stays what it stands for.
-import { randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -198,9 +198,13 @@ t.test('a host with an identity of its own may change what is its own', async (t
     for (const path of isReal ? paths : [])
       await client.request({ method: 'DELETE', path }).catch(() => undefined);
   });
+  let aheadMs = 0;
+  const now = () => Date.now() + aheadMs;
   const startedAt = performance.now();
   const [one, two] = await Promise.all(
-    ['a', 'b'].map((name) => fleet.host(`${name}-own-${RUN}`, { bootstrapToken: token, unusedMs: 2000 })),
+    ['a', 'b'].map((name) =>
+      fleet.host(`${name}-own-${RUN}`, { bootstrapToken: token, unusedMs: 2000, now }),
+    ),
   );
   await Promise.all([one!.agent.joined(), two!.agent.joined()]);
   t.comment(`two hosts with certificates after ${Math.round(performance.now() - startedAt)} ms`);
@@ -225,6 +229,12 @@ t.test('a host with an identity of its own may change what is its own', async (t
   const asked = { id: 'sbx_0123456789abc', tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] };
   await catalogue.place(asked, new AbortController().signal);
   await eventually(async () => (await pods()).length === 2, 'two pods');
+
+  const former = [one!, two!].map(({ identity }) => identity!.current().cert);
+  aheadMs = new X509Certificate(former[0]!).validToDate.getTime() - Date.now() - 60_000;
+  const isRenewed = () => [one!, two!].every(({ identity }, n) => identity!.current().cert !== former[n]);
+  await eventually(async () => isRenewed(), 'renewed certificates');
+  aheadMs = 0;
 
   const [own, other] = one!.daemon.manager.find(kept) === undefined ? [two!, one!] : [one!, two!];
   const status = { status: { phase: 'Failed' } };
