@@ -92,8 +92,12 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 	@$(AS_ROOT) dist/sandboxd profiles bake code --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
 
-test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig)
-	@for name in fleet fleet-e2b fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile; do $(NODE) test/http/$$name.test.ts || exit 1; done
+test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig CHAOS=seconds)
+	@for name in fleet fleet-e2b fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile fleet-identity \
+		fleet-partition fleet-store; do \
+		$(NODE) test/http/$$name.test.ts || exit 1; \
+	done
+	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/http/fleet-chaos.test.ts
 	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
 
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)

@@ -1,12 +1,16 @@
 // What the fleet relies on in a control plane of Kubernetes. It runs against the stand-in, and with KUBE (a kubeconfig)
 // against a real one: so the stand-in stays what it stands for.
-import { randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { parseAllDocuments } from 'yaml';
 import type { KubeClient } from '../../host-agent/src/fleet/index.ts';
 import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
 import { ApiServer } from '../support/fleet/api-server.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
+import { Signer } from '../support/fleet/signer.ts';
 import { scaled } from '../support/time-scale.ts';
 
 const isReal = process.env.KUBE !== undefined;
@@ -29,6 +33,29 @@ async function eventually(isTrue: () => Promise<boolean>, what: string): Promise
 
 async function list(client: KubeClient, path: string): Promise<Listed['items']> {
   return ((await client.request({ method: 'GET', path })) as Listed).items;
+}
+
+const MANIFESTS = join(import.meta.dirname, '../../deploy/kubernetes');
+
+type Manifest = { apiVersion: string; kind: string; metadata: { name: string; namespace?: string } };
+
+function readManifests(pattern: string): Manifest[] {
+  return globSync(pattern, { cwd: MANIFESTS }).flatMap((name) =>
+    parseAllDocuments(readFileSync(join(MANIFESTS, name), 'utf8')).map((each) => each.toJS() as Manifest),
+  );
+}
+
+/** Rejects unless it is accepted, or there already. */
+async function post(client: KubeClient, body: Manifest, query: Record<string, string> = {}): Promise<void> {
+  const { apiVersion, kind, metadata } = body;
+  const scope = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const plural = `${kind.toLowerCase()}s`;
+  await client
+    .request({ method: 'POST', path: `${group}${scope}/${plural}`, body, query })
+    .catch((error: unknown) => {
+      if (!isRefusal(error, 409)) throw error;
+    });
 }
 
 t.test('hosts, places and claims in a control plane', async (t) => {
@@ -132,4 +159,119 @@ t.test('hosts, places and claims in a control plane', async (t) => {
   t.ok(isRefusal(await refused.catch((error: unknown) => error), 409));
   t.match(await ask(first.url, 'DELETE', '/sandboxes?state=running'), { status: 200 });
   await eventually(async () => (await pods()).length === 0, 'no pods');
+});
+
+t.test('a host with an identity of its own may change what is its own', async (t) => {
+  const api = isReal ? undefined : new ApiServer(new Signer(t));
+  await api?.listen();
+  t.teardown(() => api?.stop());
+  const namespace = isReal ? `${NAMESPACE}-own` : 'sandboxd';
+  const fleet = new Fleet(t, api, namespace);
+  const client = fleet.client();
+  await post(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
+  const [id, secret] = [randomBytes(3).toString('hex'), randomBytes(8).toString('hex')];
+  const token = `${id}.${secret}`;
+  api?.bootstrapTokens.add(token);
+  const paths = [
+    `/api/v1/namespaces/${namespace}`,
+    ...['a', 'b'].map((name) => `/api/v1/nodes/${name}-own-${RUN}`),
+  ];
+  if (isReal) {
+    for (const body of readManifests('hosts.yaml')) await post(client, body);
+    const name = `bootstrap-token-${id}`;
+    const stringData = {
+      ...{ 'token-id': id, 'token-secret': secret, 'usage-bootstrap-authentication': 'true' },
+      'auth-extra-groups': 'system:bootstrappers:sandboxd',
+    };
+    const metadata = { name, namespace: 'kube-system' };
+    const body = {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      type: 'bootstrap.kubernetes.io/token',
+      metadata,
+      stringData,
+    };
+    await post(client, body);
+    paths.push(`/api/v1/namespaces/kube-system/secrets/${name}`);
+  }
+  t.teardown(async () => {
+    for (const path of isReal ? paths : [])
+      await client.request({ method: 'DELETE', path }).catch(() => undefined);
+  });
+  let aheadMs = 0;
+  const now = () => Date.now() + aheadMs;
+  const startedAt = performance.now();
+  const [one, two] = await Promise.all(
+    ['a', 'b'].map((name) =>
+      fleet.host(`${name}-own-${RUN}`, { bootstrapToken: token, unusedMs: 2000, now }),
+    ),
+  );
+  await Promise.all([one!.agent.joined(), two!.agent.joined()]);
+  t.comment(`two hosts with certificates after ${Math.round(performance.now() - startedAt)} ms`);
+  const { url, catalogue, map } = await fleet.gateway();
+  await eventually(async () => map.hosts().filter(({ isReady }) => isReady).length >= 2, 'ready hosts');
+  const pods = () => list(client, `/api/v1/namespaces/${namespace}/pods`);
+  const ids: string[] = [];
+  await eventually(async () => {
+    const made = await ask(url, 'POST', '/sandboxes', {});
+    if (made.status === 201) ids.push(made.body.id);
+    else t.comment(JSON.stringify(made.body));
+    return ids.length === 4;
+  }, 'four sandboxes');
+  await eventually(
+    async () => (await pods()).filter(({ status }) => status?.phase === 'Running').length === 4,
+    'running pods',
+  );
+  const [deleted = '', gone = '', kept = ''] = ids;
+  const pathOf = (id: string) => `/api/v1/namespaces/${namespace}/pods/${id.replace('_', '-')}`;
+  await client.request({ method: 'DELETE', path: pathOf(gone) });
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${deleted}`)).status, 204);
+  const asked = { id: 'sbx_0123456789abc', tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] };
+  await catalogue.place(asked, new AbortController().signal);
+  await eventually(async () => (await pods()).length === 2, 'two pods');
+
+  const former = [one!, two!].map(({ identity }) => identity!.current().cert);
+  aheadMs = new X509Certificate(former[0]!).validToDate.getTime() - Date.now() - 60_000;
+  const isRenewed = () => [one!, two!].every(({ identity }, n) => identity!.current().cert !== former[n]);
+  await eventually(async () => isRenewed(), 'renewed certificates');
+  aheadMs = 0;
+
+  const [own, other] = one!.daemon.manager.find(kept) === undefined ? [two!, one!] : [one!, two!];
+  const status = { status: { phase: 'Failed' } };
+  const lease = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+  const labels = { 'node-restriction.kubernetes.io/a': 'b' };
+  const clusterPod = { metadata: { name: 'x' }, spec: { containers: [{ name: 'x', image: 'x' }] } };
+  for (const [what, host, method, path, body] of [
+    ['status of another’s pod', other, 'PATCH', `${pathOf(kept)}/status`, status],
+    ['another’s pod', other, 'DELETE', pathOf(kept), undefined],
+    ['another’s Node', other, 'PATCH', `/api/v1/nodes/${own.name}`, { metadata: { labels: { a: 'b' } } }],
+    ['status of another’s Node', other, 'PATCH', `/api/v1/nodes/${own.name}/status`, status],
+    ['another’s Lease', other, 'PATCH', `${lease}/${own.name}`, { spec: { holderIdentity: 'x' } }],
+    ['its pod, beside the status', own, 'PATCH', pathOf(kept), { metadata: { finalizers: null } }],
+    ['its Node’s taints', own, 'PATCH', `/api/v1/nodes/${own.name}`, { spec: { taints: [] } }],
+    ['reserved labels', own, 'PATCH', `/api/v1/nodes/${own.name}`, { metadata: { labels } }],
+    ['another Node', own, 'POST', '/api/v1/nodes', { metadata: { name: `c-own-${RUN}` } }],
+    ['a pod', own, 'POST', `/api/v1/namespaces/${namespace}/pods`, clusterPod],
+    ['all pods', own, 'GET', '/api/v1/pods', undefined],
+  ] as const) {
+    const patch = method === 'PATCH' ? ({ patch: 'merge' } as const) : {};
+    const request = { method, path, ...(body && { body }), ...patch };
+    const error = await host.client.request(request).catch((refused: unknown) => refused);
+    t.ok(isRefusal(error, 403), `${what}: ${String(error)}`);
+  }
+  t.equal((await ask(url, 'GET', `/sandboxes/${kept}`)).status, 200);
+  t.match(await ask(url, 'DELETE', '/sandboxes?state=running'), { status: 200 });
+  await eventually(async () => (await pods()).length === 0, 'no pods');
+});
+
+t.test('a real API server accepts the manifests', { skip: !isReal && 'only with KUBE' }, async (t) => {
+  const client = new Fleet(t, undefined).client();
+  const all = readManifests('*.yaml');
+  // Without its namespace nothing in it can be checked.
+  for (const body of all.filter(({ kind }) => kind === 'Namespace')) await post(client, body);
+  for (const body of all)
+    await t.resolves(
+      post(client, body, { dryRun: 'All', fieldValidation: 'Strict' }),
+      `${body.kind} ${body.metadata.name}`,
+    );
 });

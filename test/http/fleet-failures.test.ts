@@ -298,3 +298,38 @@ t.test('a Node is deleted and its pods at once: the sandboxes go on', async (t) 
   t.equal(daemon.manager.list().length, 3);
   t.ok(fleet.api.objects.find('nodes', '', 'h0'));
 });
+
+t.test('a Node is made again before its pods go: deleting them ends their sandboxes again', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon, records } = await fleet.host('h0', { unusedMs: 300 });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  await until(() => podsOf(fleet)[0]?.status.phase === 'Running', 'a running pod');
+  const node = () => fleet.api.objects.find('nodes', '', 'h0')?.metadata.uid;
+  const former = node();
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  if (fleet.api.objects.find('leases', 'kube-node-lease', 'h0'))
+    fleet.api.objects.delete('leases', 'kube-node-lease', 'h0', 0);
+  await until(() => node() !== undefined && node() !== former, 'the Node again');
+  await until(() => records.all()[0]?.record.nodeUid === node(), 'a place of the Node');
+  fleet.api.objects.delete('pods', 'sandboxd', body.id.replace('_', '-'), undefined);
+  await until(() => daemon.manager.list().length === 0 && podsOf(fleet).length === 0, 'no sandbox');
+});
+
+t.test('a key whose sandbox was deleted makes no other one', async (t) => {
+  const fleet = await startFleet(t);
+  const hosts = await Promise.all([fleet.host('h0'), fleet.host('h1')]);
+  await fleet.ready(2);
+  const { url } = await fleet.gateway();
+  const key = { 'idempotency-key': 'once' };
+  const first = await ask(url, 'POST', '/sandboxes', {}, key);
+  t.equal(first.status, 201);
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'no pod');
+  for (let n = 0; n < 4; n++)
+    t.match(await ask(url, 'POST', '/sandboxes', {}, key), { status: 201, body: { id: first.body.id } });
+  t.equal((await ask(url, 'POST', '/sandboxes', { vcpus: 2 }, key)).status, 422);
+  t.equal(hosts.flatMap(({ daemon }) => daemon.manager.list()).length, 0);
+  t.equal(podsOf(fleet).length, 0);
+});

@@ -1,6 +1,7 @@
 // Places of a fleet: what may be made in one, who gives it back, and what others cannot say about it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { toHoldingLabel, toImageHolding } from '../../host-agent/src/fleet/kubernetes/holdings.ts';
 import { toPod } from '../../host-agent/src/fleet/kubernetes/pods.ts';
 import { writePlaceHeader } from '../../host-agent/src/fleet/place-header.ts';
 import { PLACE_HEADER } from '../../host-agent/src/http/index.ts';
@@ -174,4 +175,33 @@ t.test('a name whose sandbox ends leads to no sandbox without a place', async (t
   t.equal(daemon.manager.list().length, 0);
   await fleet.api.listen();
   await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pod');
+});
+
+t.test('a create goes where its image is, while that host can take it', async (t) => {
+  const fleet = await startFleet(t);
+  const holdings = [toImageHolding('debian:12')];
+  const [first, second] = [await fleet.host('h0'), await fleet.host('h1', { holdings })];
+  await fleet.ready(2);
+  const labels = () =>
+    Object.keys(fleet.api.objects.get('nodes', '', 'h1').metadata.labels ?? {}).filter((name) =>
+      name.startsWith('sandboxd.dev/has-'),
+    );
+  await until(() => labels().length === 1, 'a label');
+  const { catalogue } = await fleet.gateway();
+  const place = async (image: string) => {
+    const size = { vcpus: 1, memoryMib: 128, claims: [], tenant: undefined };
+    const asked = { ...size, id: newId('sbx'), prefers: toImageHolding(image) };
+    return (await catalogue.place(asked, new AbortController().signal)).host;
+  };
+  const full = 'docker.io/library/debian:12';
+  t.same([await place('debian:12'), await place(full), await place('debian:12')], ['h1', 'h1', 'h1']);
+  t.equal(await place('other'), 'h0');
+  // It has others now, and more than a Node has labels.
+  const many = Array.from({ length: 300 }, (_, n) => toImageHolding(`image-${n}`));
+  holdings.splice(0, 1, ...many);
+  await until(() => labels().length === 200, 'as many labels as there may be');
+  t.equal(await place('debian:12'), 'h0');
+  t.equal(await place('image-0'), 'h1');
+  t.notOk(labels().includes(toHoldingLabel(toImageHolding('debian:12'))));
+  t.ok(first && second);
 });

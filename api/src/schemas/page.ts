@@ -26,7 +26,8 @@ export const unreachableHosts = z
   .array(z.string())
   .optional()
   .describe(
-    'hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none',
+    'hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; ' +
+      'a daemon alone has none',
   );
 
 /** A field of the response. Lists are ordered by the creation time of their entries. */

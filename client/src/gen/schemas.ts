@@ -1605,7 +1605,7 @@ export interface components {
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
-            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
             readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -1721,7 +1721,7 @@ export interface components {
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
-            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
             readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -1871,7 +1871,7 @@ export interface components {
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
-            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
             readonly unreachable_hosts?: readonly string[];
             /** @description why the snapshot store could not be asked: snapshots that are only there may be missing */
             readonly store_error?: string;

@@ -7,15 +7,22 @@ import {
   CLIENT_HEADER,
   type Doors,
   FleetSeal,
+  type IdentityRecord,
+  isForBootstrap,
   KubeClient,
   type LocalSandboxes,
   NodeAgent,
+  NodeIdentity,
   type PlaceRecord,
   readClientHeader,
   readKubeconfig,
+  toImageHolding,
+  toSnapshotHolding,
 } from '../fleet/index.ts';
 import { ANY_PLACE, type Placement } from '../http/index.ts';
+import type { Images } from '../images/index.ts';
 import { AppError } from '../lib/errors.ts';
+import type { Sealer } from '../lib/seal.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
@@ -23,13 +30,17 @@ import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 
 const MIB = 2 ** 20;
+/** The rest of what a Node may name is for images. */
+const MAX_SNAPSHOT_HOLDINGS = 120;
 /** Key of this installation’s id in its table. */
 const INSTANCE = 'instance';
 
 export type FleetDeps = {
   readonly store: Store;
+  readonly sealer: Sealer;
   readonly events: LifecycleEvents;
   readonly sandboxes: SandboxManager;
+  readonly images: Pick<Images, 'list'> | undefined;
   readonly limits: Config['limits'];
 };
 
@@ -54,7 +65,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       join: async () => undefined,
       stop: async () => undefined,
     };
-  const client = new KubeClient(readKubeconfig(fleet.kubeconfigPath));
+  const identity = openIdentity(fleet, deps, log);
+  const client = new KubeClient(readKubeconfig(fleet.kubeconfigPath), identity);
   const seal = FleetSeal.read(fleet.secretPath);
   const readCapacity = async () => {
     const { memoryTotalBytes } = await readHostCapacity(dataDir);
@@ -64,6 +76,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   let agent: NodeAgent | undefined;
   const placement: Placement = {
+    needsPlace: true,
     admit: async (request) => {
       if (agent !== undefined) return await agent.admit(request);
       throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });
@@ -79,12 +92,16 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
         ingress: toDoor(ingress, config.ingress?.tls !== undefined, fleet.url),
         e2b: toDoor(e2b, tls !== undefined, fleet.url),
       },
+      readHoldings: () => [...readSnapshotHoldings(deps.sandboxes), ...readImageHoldings(deps.images)],
       records: deps.store.table<PlaceRecord>('fleet_places'),
       sandboxes: toLocal(deps),
     });
-    agent.start();
+    if (identity === undefined) return agent.start();
+    identity.start();
+    void identity.found().then(() => agent?.start());
   };
   const stop = async (): Promise<void> => {
+    await identity?.close();
     await agent?.stop();
     client.close();
   };
@@ -104,6 +121,24 @@ function toDoor(
   return url;
 }
 
+/** Undefined for a kubeconfig with credentials that last. AppError invalid_argument. */
+function openIdentity(
+  { kubeconfigPath: path, name }: NonNullable<Config['fleet']>,
+  { store, sealer }: FleetDeps,
+  log: AppContext['log'],
+): NodeIdentity | undefined {
+  const access = readKubeconfig(path);
+  if (!isForBootstrap(access)) return undefined;
+  const records = store.table<IdentityRecord>('fleet_identity');
+  const fail = (what: string): AppError =>
+    new AppError('invalid_argument', `the kubeconfig ${path} cannot be used: ${what}`);
+  if (access.server.protocol !== 'https:')
+    throw fail('a bootstrap token needs a server that is reached by https');
+  if (access.token === undefined && records.get('current') === undefined)
+    throw fail('its user has no credentials; give a bootstrap token (kubeadm token create)');
+  return new NodeIdentity({ name, records, sealer, log, readAccess: () => readKubeconfig(path) });
+}
+
 export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'events'>): LocalSandboxes {
   return {
     stateOf: (id) => {
@@ -118,6 +153,22 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
         if ('sandbox' in event) listener(event.sandbox);
       }),
   };
+}
+
+/** Of those that other hosts could fetch; the newest first. */
+export function readSnapshotHoldings({ snapshots }: Pick<SandboxManager, 'snapshots'>): string[] {
+  const stored = snapshots.list(() => true).filter(({ storage }) => storage === 'stored');
+  return stored
+    .sort((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
+    .slice(0, MAX_SNAPSHOT_HOLDINGS)
+    .map(({ id }) => toSnapshotHolding(id));
+}
+
+/** The newest first. */
+function readImageHoldings(images: FleetDeps['images']): string[] {
+  return (images?.list() ?? [])
+    .reverse()
+    .flatMap(({ digest, refs }) => [digest, ...refs].map(toImageHolding));
 }
 
 /** Two hosts cannot be one node, also not those that were copied before their first start. */

@@ -36,6 +36,8 @@ export type PlaceRequest = {
   readonly on?: string | undefined;
   /** Hosts that have refused it. */
   readonly not?: readonly string[];
+  /** What its host should have already, such as an image. */
+  readonly prefers?: string | undefined;
   /** Texts that at most one place of the fleet has: a name, a key of retries. */
   readonly claims: readonly string[];
 };

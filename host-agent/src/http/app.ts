@@ -15,6 +15,7 @@ import {
   requestId,
   tracing,
 } from './middleware.ts';
+import { ANY_PLACE } from './placement.ts';
 import { commandHandlers } from './routes/commands.ts';
 import { consoleHandlers } from './routes/console.ts';
 import { egressHandlers } from './routes/egress.ts';
@@ -114,7 +115,11 @@ export function createMcpApp({
   });
   const { serveMcp } = ROUTES;
   const handlers = mcpHandlers({ stopping }, connect);
-  serveRoutes(app, { serveMcp }, handlers, { answers: NO_ANSWERS, digestSecrets: (text) => text });
+  serveRoutes(app, { serveMcp }, handlers, {
+    answers: NO_ANSWERS,
+    digestSecrets: (text) => text,
+    placement: ANY_PLACE,
+  });
   return finish(app, [serveMcp]);
 }
 

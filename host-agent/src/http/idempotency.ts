@@ -28,6 +28,12 @@ const LINES = 'application/x-ndjson';
 
 type Running = { readonly fingerprint: string; readonly answer: Promise<Answer> };
 
+export type AnswerOptions = {
+  readonly bodyIdleMs: number | undefined;
+  /** It will be refused if it is new: others with its key do not wait for that. */
+  readonly makesNothing: boolean;
+};
+
 export class Idempotency {
   readonly #records: Answers;
   readonly #digestSecrets: (text: string) => string;
@@ -52,13 +58,14 @@ export class Idempotency {
     c: HttpContext,
     route: Route,
     input: Input<Route>,
-    bodyIdleMs: number | undefined,
+    { bodyIdleMs, makesNothing }: AnswerOptions,
     carryOut: () => Promise<Response>,
   ): Promise<Response> {
     const key = readKey(headerOf(c, IDEMPOTENCY_KEY.toLowerCase()));
     if (key === undefined) return carryOut();
     const question = ask(c, key, route, input, this.#digestSecrets);
     const known = this.#records.find(question.id) ?? this.#running.get(question.id);
+    if (known === undefined && makesNothing) return carryOut();
     if (known === undefined) return this.#carryOut(c, question, input.warnings, carryOut);
     if (known.fingerprint !== question.fingerprint) throw mismatch(key);
     const content = route.body?.kind === 'bytes' ? await digestBody(c, bodyIdleMs) : undefined;

@@ -28,10 +28,18 @@ export type Placed = Disposable & {
   readonly defaults?: PlacedSize;
 };
 
+/** Routes that make sandboxes. */
+export const PLACED_ROUTES: ReadonlySet<string> = new Set(['createSandbox', 'forkSandbox', 'forkSnapshot']);
+
 export interface Placement {
+  /** Whether requests without that header make nothing. They may ask for what was recorded of a former one. */
+  readonly needsPlace: boolean;
   /** AppError conflict for a request whose place is not on this host, exhausted when the host takes no new work. */
   admit(request: PlacedRequest): Promise<Placed>;
 }
 
 /** Of a daemon that is in no fleet. */
-export const ANY_PLACE: Placement = { admit: async () => ({ [Symbol.dispose]: () => undefined }) };
+export const ANY_PLACE: Placement = {
+  needsPlace: false,
+  admit: async () => ({ [Symbol.dispose]: () => undefined }),
+};

@@ -13,10 +13,11 @@ import {
 import type { z } from 'zod';
 import type { Answers } from '../idempotency/index.ts';
 import { assertAccess } from '../keys/index.ts';
-import type { HttpApp, HttpContext } from './context.ts';
+import { type HttpApp, type HttpContext, headerOf } from './context.ts';
 import { HttpError } from './errors.ts';
 import { Idempotency } from './idempotency.ts';
 import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
+import { PLACE_HEADER, PLACED_ROUTES, type Placement } from './placement.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
@@ -44,10 +45,12 @@ export function serveRoutes<N extends RouteName>(
   {
     answers,
     digestSecrets,
+    placement,
     bodyIdleMs,
   }: {
     readonly answers: Answers;
     readonly digestSecrets: (text: string) => string;
+    readonly placement: Placement;
     readonly bodyIdleMs?: number;
   },
 ): void {
@@ -69,9 +72,10 @@ export function serveRoutes<N extends RouteName>(
         const body = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
         return c.json(body, answer?.status === 201 ? 201 : 200);
       };
-      return takesIdempotencyKey(route)
-        ? idempotency.answer(c, route, input, bodyIdleMs, carryOut)
-        : carryOut();
+      if (!takesIdempotencyKey(route)) return carryOut();
+      const makesNothing =
+        placement.needsPlace && PLACED_ROUTES.has(name) && headerOf(c, PLACE_HEADER) === undefined;
+      return idempotency.answer(c, route, input, { bodyIdleMs, makesNothing }, carryOut);
     });
   }
 }

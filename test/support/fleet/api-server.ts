@@ -2,13 +2,18 @@
 
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { assertAllowed, BOOTSTRAP_USER } from './node-rules.ts';
 import { type KubeObject, Objects, Refused } from './objects.ts';
 import { Scheduler } from './scheduler.ts';
+import { Signer } from './signer.ts';
 
 const RESOURCE =
-  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces)(?:\/([^/]+))?(\/status)?$/;
+  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces|certificatesigningrequests)(?:\/([^/]+))?(\/status)?$/;
 const TOKEN = 'a-token-of-the-test';
+const CLUSTER_WIDE = ['nodes', 'certificatesigningrequests'];
 
 export class ApiServer {
   readonly objects = new Objects();
@@ -18,17 +23,51 @@ export class ApiServer {
   /** `METHOD resource` of all requests but watches. */
   readonly requests: string[] = [];
   readonly #server: Server;
-  readonly #answers = new Set<ServerResponse>();
+  /** With their users. */
+  readonly #answers = new Map<ServerResponse, string>();
+  /** Users that cannot reach it. */
+  readonly #cut = new Set<string>();
   /** Requests are taken, and not answered. */
   isHung = false;
+  /** Of bootstrap; those that are valid now. */
+  readonly bootstrapTokens = new Set<string>();
+  /** What the controllers do about requests for certificates. */
+  approval: 'approve' | 'deny' | 'wait' = 'approve';
+  /** Certificates that are refused, by the name of their user. */
+  readonly distrusted = new Set<string>();
+  readonly #signer: Signer | undefined;
   #port = 0;
 
-  constructor() {
-    this.#server = createServer((request, response) => {
-      this.#answers.add(response);
+  /** `signer`: for TLS and certificates of nodes. */
+  constructor(signer?: Signer) {
+    const listener = (request: IncomingMessage, response: ServerResponse): void => {
+      const user = this.#userOf(request) ?? '';
+      this.#answers.set(response, user);
       response.once('close', () => this.#answers.delete(response));
-      if (this.isHung) return;
+      if (this.isHung || this.#cut.has(user)) return;
       this.#serve(request, response).catch((error: unknown) => this.#refuse(response, error));
+    };
+    this.#signer = signer;
+    const ask = { requestCert: true, rejectUnauthorized: false };
+    this.#server =
+      signer === undefined
+        ? createServer(listener)
+        : createTlsServer({ ...signer.tls, ca: signer.ca, ...ask }, listener);
+    this.objects.watch('certificatesigningrequests', 0, ({ type, object }) => {
+      if (type === 'ADDED') setImmediate(() => this.decide(object.metadata.name));
+    });
+  }
+
+  /** As the controllers for approval and signing. */
+  decide(name: string): void {
+    if (this.#signer === undefined || this.approval === 'wait') return;
+    const found = this.objects.get('certificatesigningrequests', '', name);
+    const request = Buffer.from(found.spec.request, 'base64').toString();
+    const isDenied = this.approval === 'deny';
+    const conditions = [{ type: isDenied ? 'Denied' : 'Approved', status: 'True', message: 'of the test' }];
+    const certificate = isDenied ? undefined : Buffer.from(this.#signer.sign(request)).toString('base64');
+    this.objects.change('certificatesigningrequests', found, {
+      status: { conditions, ...(certificate !== undefined && { certificate }) },
     });
   }
 
@@ -47,14 +86,48 @@ export class ApiServer {
   compact(): void {
     this.objects.compacted = this.objects.version + 1;
     this.objects.create('nodes', '', { metadata: { name: `noise-${this.objects.version}` } } as KubeObject);
-    for (const answer of this.#answers) answer.destroy();
+    for (const answer of this.#answers.keys()) answer.destroy();
+  }
+
+  /** Of this user nothing arrives any more; answers that run stay open without a byte. */
+  cut(user: string): void {
+    this.#cut.add(user);
+  }
+
+  /** What was on the way breaks. */
+  heal(user: string): void {
+    this.#cut.delete(user);
+    for (const [answer, whose] of this.#answers) if (whose === user) answer.destroy();
+  }
+
+  /** As the controller of nodes: one whose Lease is older is not known to be ready. Returns what stops it. */
+  watchLeases(graceMs: number): () => void {
+    const timer = setInterval(() => {
+      for (const node of this.objects.list('nodes')) {
+        const lease = this.objects.find('leases', 'kube-node-lease', node.metadata.name);
+        const renewedAt = Date.parse(lease?.spec.renewTime ?? '') || 0;
+        const ready = node.status?.conditions?.[0];
+        if (Date.now() - renewedAt < graceMs || ready?.status !== 'True') continue;
+        const condition = { ...ready, status: 'Unknown', reason: 'NodeStatusUnknown' };
+        this.objects.change('nodes', node, { status: { conditions: [condition] } });
+      }
+    }, graceMs / 10);
+    return () => clearInterval(timer);
   }
 
   writeKubeconfig(path: string, token = TOKEN): string {
     const config = {
       'current-context': 'fleet',
       contexts: [{ name: 'fleet', context: { cluster: 'here', user: 'host' } }],
-      clusters: [{ name: 'here', cluster: { server: `http://127.0.0.1:${this.#port}` } }],
+      clusters: [
+        {
+          name: 'here',
+          cluster: {
+            server: `http${this.#signer === undefined ? '' : 's'}://127.0.0.1:${this.#port}`,
+            ...(this.#signer !== undefined && { 'certificate-authority': this.#signer.caPath }),
+          },
+        },
+      ],
       users: [{ name: 'host', user: { token } }],
     };
     writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
@@ -62,15 +135,20 @@ export class ApiServer {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.headers.authorization !== `Bearer ${TOKEN}`)
-      throw new Refused(401, 'Unauthorized', 'Unauthorized');
+    const user = this.#userOf(request);
+    if (user === undefined) throw new Refused(401, 'Unauthorized', 'Unauthorized');
     const url = new URL(request.url ?? '/', 'http://x');
     const [, namespace, resource = '', name, isStatus] = RESOURCE.exec(url.pathname) ?? [];
     if (resource === '') throw new Refused(404, 'NotFound', `there is nothing at ${url.pathname}`);
     const { method = 'GET' } = request;
-    const scope = resource === 'nodes' ? '' : namespace;
-    if (url.searchParams.get('watch') === 'true') return this.#watch(url, resource, scope, response);
+    const scope = CLUSTER_WIDE.includes(resource) ? '' : namespace;
     const body = await readBody(request);
+    assertAllowed({
+      ...{ user, method, resource, namespace: scope, name, isStatus: isStatus !== undefined, body },
+      fieldSelector: url.searchParams.get('fieldSelector'),
+      found: name === undefined ? undefined : this.objects.find(resource, scope ?? '', name),
+    });
+    if (url.searchParams.get('watch') === 'true') return this.#watch(url, resource, scope, response);
     this.requests.push(`${method} ${resource}`);
     const status = method === 'POST' ? 201 : 200;
     send(response, status, this.#answer(method, resource, scope, name, isStatus !== undefined, url, body));
@@ -91,7 +169,8 @@ export class ApiServer {
       this.namespaces.add((body as unknown as KubeObject).metadata.name);
       return body;
     }
-    if (resource !== 'nodes' && !this.namespaces.has(scope))
+    if (resource === 'certificatesigningrequests' && method === 'POST') this.#checkRequest(body);
+    if (!CLUSTER_WIDE.includes(resource) && !this.namespaces.has(scope))
       throw new Refused(404, 'NotFound', `namespaces "${scope}" not found`);
     if (method === 'POST') {
       if (resource === 'pods') this.#checkQuota(scope);
@@ -139,7 +218,7 @@ export class ApiServer {
     try {
       const stop = this.objects.watch(resource, from, ({ type, object }) => {
         if (namespace !== undefined && namespace !== '' && object.metadata.namespace !== namespace) return;
-        if (!matches(object)) return;
+        if (!matches(object) || this.#cut.has(this.#answers.get(response) ?? '')) return;
         // What a selector begins to match is new to its watch.
         const isNew = type === 'MODIFIED' && !seen.has(object.metadata.uid);
         seen.add(object.metadata.uid);
@@ -154,6 +233,22 @@ export class ApiServer {
       });
       response.end();
     }
+  }
+
+  #userOf({ headers, socket }: IncomingMessage): string | undefined {
+    const user = this.#signer && Signer.userOf(socket as TLSSocket);
+    if (user !== undefined) return this.distrusted.has(user) ? undefined : user;
+    const token = headers.authorization?.replace('Bearer ', '') ?? '';
+    if (this.bootstrapTokens.has(token)) return `${BOOTSTRAP_USER}${token.slice(0, 6)}`;
+    return token === TOKEN ? 'admin' : undefined;
+  }
+
+  /** As the API server and the signer for nodes check them. */
+  #checkRequest({ spec }: Record<string, unknown>): void {
+    const { request, usages } = spec as { request: string; usages: string[] };
+    const subject = this.#signer?.subjectOf(Buffer.from(request, 'base64').toString()) ?? '';
+    if (!/^CN=system:node:[a-z0-9.-]+,O=system:nodes$/.test(subject) || !usages.includes('client auth'))
+      throw new Refused(422, 'Invalid', `the request for ${subject} is invalid`);
   }
 
   #checkQuota(namespace: string): void {

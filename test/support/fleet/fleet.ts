@@ -1,19 +1,23 @@
 // A fleet in this process: hosts whose sandboxes are in memory, gateways, and a Kubernetes that is a stand-in or real.
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
-import { toLocal } from '../../../host-agent/src/app/open-fleet.ts';
+import { parse } from 'yaml';
+import { readSnapshotHoldings, toLocal } from '../../../host-agent/src/app/open-fleet.ts';
 import type { HostTls } from '../../../host-agent/src/fleet/front/host-connections.ts';
 import {
   FleetFront,
   FleetSeal,
   HostConnections,
+  type IdentityRecord,
   KubeClient,
   KubernetesCatalogue,
   NodeAgent,
+  NodeIdentity,
   type PlaceRecord,
   readKubeconfig,
 } from '../../../host-agent/src/fleet/index.ts';
@@ -34,7 +38,11 @@ import {
 import { until } from '../until.ts';
 import { ApiServer } from './api-server.ts';
 import { portHostTo, serveHostIngress, trusting } from './doors.ts';
+import { Signer } from './signer.ts';
 
+/** Of a process on a busy machine. */
+const START_MS = 90_000;
+const MAIN = join(import.meta.dirname, '../../../host-agent/src/main.ts');
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
 
@@ -48,6 +56,9 @@ export type FleetHost = {
   readonly ingressPort: number;
   readonly e2b: E2b | undefined;
   readonly records: { all(): { readonly id: string; readonly record: PlaceRecord }[] };
+  /** Of its Node, if it asked for one. */
+  readonly identity: NodeIdentity | undefined;
+  readonly client: KubeClient;
   /** As a kill: the sandboxes go on, and the API server is told nothing. */
   crash(): Promise<void>;
 };
@@ -56,6 +67,9 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly authenticator?: Authenticator;
   readonly token?: string;
   readonly unusedMs?: number;
+  /** Until it has joined; by default, unless it has a token. */
+  readonly isAwaited?: boolean;
+  readonly fenceMs?: number;
   readonly instance?: string;
   /** It has an ingress: ports of sandboxes lead to that port of this machine. */
   readonly ports?: number;
@@ -63,6 +77,12 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly issued?: Issued;
   /** It has a front for clients of E2B, with these keys. */
   readonly e2b?: Keyring;
+  /** With an identity of its own, for which it asks with that token; `''`: it has none any more. */
+  readonly bootstrapToken?: string;
+  /** What it has; may be changed. */
+  readonly holdings?: readonly string[];
+  /** Of its identity. */
+  readonly now?: () => number;
 };
 
 export class Fleet {
@@ -105,6 +125,7 @@ export class Fleet {
     const daemon = await startMemoryDaemon(this.#t, { limits: LIMITS, ...options, home });
     let agent: NodeAgent | undefined;
     const placement: Placement = {
+      needsPlace: true,
       admit: async (request) => {
         if (agent === undefined) throw new Error('too early');
         return await agent.admit(request);
@@ -137,8 +158,13 @@ export class Fleet {
     };
     const e2b = keyring && (await serveE2b(this.#t, { ...front, keyring }));
     const records = daemon.store.table<PlaceRecord>('fleet_places');
+    const identity = this.#identity(name, options, daemon);
+    const client =
+      identity === undefined
+        ? this.client(options.token, 'host')
+        : new KubeClient(this.#bootstrap(options), identity);
     agent = new NodeAgent({
-      client: this.client(options.token, 'host'),
+      client,
       seal,
       name,
       instance: options.instance ?? home.dataDir,
@@ -146,24 +172,35 @@ export class Fleet {
       doors: { ingress: ingress?.url, e2b: e2b && new URL(e2b.url) },
       namespace: this.namespace,
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),
+      readHoldings: () => [...readSnapshotHoldings(daemon.manager), ...(options.holdings ?? [])],
       records,
       sandboxes: toLocal({ sandboxes: daemon.manager, events: daemon.events }),
       log: this.log,
       renewMs: 200,
+      ...(options.fenceMs !== undefined && { fenceMs: options.fenceMs }),
       ...(options.unusedMs !== undefined && { unusedMs: options.unusedMs }),
     });
-    agent.start();
+    identity?.start();
+    if (identity === undefined) agent.start();
+    else void identity.found().then(() => agent?.start());
     let stopped: Promise<void> | undefined;
     const stop = (): Promise<void> => {
       stopped ??= (async () => {
+        await identity?.close();
         await agent?.stop();
+        client.close();
         await server.close();
         await answers.close();
       })();
       return stopped;
     };
     this.#t.teardown(stop);
-    if (options.token === undefined) await agent.joined();
+    const {
+      token,
+      bootstrapToken,
+      isAwaited = token === undefined && bootstrapToken === undefined,
+    } = options;
+    if (isAwaited) await agent.joined();
     const crash = async (): Promise<void> => {
       await stop();
       await daemon.crash();
@@ -178,8 +215,32 @@ export class Fleet {
       ingressPort: Number(ingress?.url.port),
       e2b,
       records,
+      identity,
+      client,
       crash,
     };
+  }
+
+  #identity(
+    name: string,
+    options: HostOptions,
+    { store, secrets: { sealer } }: MemoryDaemon,
+  ): NodeIdentity | undefined {
+    if (options.bootstrapToken === undefined) return undefined;
+    return new NodeIdentity({
+      ...{ name, sealer, log: this.log, checkMs: 20, ...(options.now && { now: options.now }) },
+      records: store.table<IdentityRecord>('fleet_identity'),
+      readAccess: () => this.#bootstrap(options),
+    });
+  }
+
+  #bootstrap({ bootstrapToken: token }: HostOptions) {
+    const path = this.#api?.writeKubeconfig(join(this.#dir, randomUUID())) ?? realKubeconfig(undefined);
+    const config = parse(readFileSync(path, 'utf8'));
+    config.users[0].user = token === '' ? {} : { token };
+    const own = join(this.#dir, randomUUID());
+    writeFileSync(own, JSON.stringify(config), { mode: 0o600 });
+    return readKubeconfig(own);
   }
 
   /** `writeMs`: ample by default, because a busy machine takes long. */
@@ -225,6 +286,31 @@ export class Fleet {
     return { url: `http://127.0.0.1:${port}`, port, map, catalogue, connections, seal, stop };
   }
 
+  /** One in a process of its own, for tests that kill it. */
+  async gatewayProcess(): Promise<{ readonly url: string; kill(): void }> {
+    const secret = join(this.#dir, 'secret');
+    const kubeconfig = this.#api?.writeKubeconfig(join(this.#dir, randomUUID())) ?? realKubeconfig('gateway');
+    const words = [
+      'gateway',
+      '--listen=127.0.0.1:0',
+      `--kubeconfig=${kubeconfig}`,
+      `--fleet-secret-file=${secret}`,
+    ];
+    const child = spawn(process.execPath, [MAIN, ...words, `--fleet-namespace=${this.namespace}`], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#t.teardown(() => child.kill('SIGKILL'));
+    let text = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => {
+        text += chunk.toString();
+      });
+    const address = () => /listens on (127\.0\.0\.1:\d+)/.exec(text)?.[1];
+    await until(() => address() !== undefined || child.exitCode !== null, 'a gateway that listens', START_MS);
+    if (address() === undefined) throw new Error(text);
+    return { url: `http://${address()}`, kill: () => void child.kill('SIGKILL') };
+  }
+
   /** Resolves when the API server holds that many hosts for ready. */
   async ready(count: number): Promise<void> {
     const isReady = ({ status }: { status?: { conditions?: { type: string; status: string }[] } }) =>
@@ -233,8 +319,9 @@ export class Fleet {
   }
 }
 
-export async function startFleet(t: Test): Promise<Fleet> {
-  const api = new ApiServer();
+/** `hasIdentities`: the API server has TLS, and signs certificates of nodes. */
+export async function startFleet(t: Test, { hasIdentities = false } = {}): Promise<Fleet> {
+  const api = new ApiServer(hasIdentities ? new Signer(t) : undefined);
   await api.listen();
   t.teardown(() => api.stop().catch(() => undefined));
   return new Fleet(t, api);

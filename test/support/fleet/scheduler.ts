@@ -18,6 +18,8 @@ export class Scheduler {
     if (this.isStopped || pod === undefined || pod.spec.nodeName !== undefined) return;
     const terms =
       pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    const affinity = pod.spec.affinity?.nodeAffinity;
+    const preferred: Preferred[] = affinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
     const fields: { operator: string; values: string[] }[] = terms?.[0]?.matchFields ?? [];
     const bound = this.#objects.list('pods').filter(({ status }) => status?.phase !== 'Failed');
     const nodes = this.#objects
@@ -31,7 +33,7 @@ export class Scheduler {
         return { name: node.metadata.name, pods, node };
       })
       .filter(({ pods, node }) => fits(node, [...pods, pod]))
-      .sort((a, b) => a.pods.length - b.pods.length);
+      .sort((a, b) => score(b.node, preferred) - score(a.node, preferred) || a.pods.length - b.pods.length);
     const [best] = nodes;
     const scheduled = {
       type: 'PodScheduled',
@@ -44,6 +46,14 @@ export class Scheduler {
       status: { phase: 'Pending', conditions: [scheduled] },
     });
   }
+}
+
+type Preferred = { weight: number; preference: { matchExpressions: { key: string }[] } };
+
+function score({ metadata: { labels = {} } }: KubeObject, preferred: readonly Preferred[]): number {
+  return preferred
+    .filter(({ preference }) => preference.matchExpressions.every(({ key }) => labels[key] !== undefined))
+    .reduce((sum, { weight }) => sum + weight, 0);
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the status of a node.

@@ -10,6 +10,7 @@ import {
   MAX_VCPUS,
   REPLAYED,
 } from '@sandboxd/api';
+import PQueue from 'p-queue';
 import { PLACE_HEADER } from '../../http/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
@@ -22,6 +23,7 @@ import {
   type Place,
   type PlaceRequest,
 } from '../catalogue.ts';
+import { toImageHolding, toSnapshotHolding } from '../kubernetes/holdings.ts';
 import { writePlaceHeader } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type JsonBody, readJsonBody } from './body.ts';
@@ -31,6 +33,11 @@ import type { HostAnswer, HostConnections } from './host-connections.ts';
 
 /** A second host is asked when the first refuses for lack of capacity. */
 const ATTEMPTS = 2;
+/** For what hosts recorded; those that do not answer are passed over. */
+const KNOWN_MS = 3000;
+const MAX_ASKED_AT_ONCE = 256;
+/** A reference is shorter. */
+const MAX_IMAGE_CHARS = 1024;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
@@ -46,6 +53,8 @@ export type CreateRequest = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly name?: string | undefined;
+  /** A holding: hosts that have it are preferred. */
+  readonly prefers?: string | undefined;
   /** Only that host has what it begins with. */
   readonly on?: string | undefined;
 };
@@ -58,6 +67,12 @@ export type CreatesDeps = {
   readonly seal: FleetSeal;
   /** Undefined for what no host accepts. Absent: bodies are those of the REST interface. */
   readonly read?: (request: IncomingMessage, body: JsonBody) => Promise<CreateRequest | undefined>;
+};
+
+export type ForkSource = {
+  readonly host: Host;
+  readonly size: Pick<Place, 'vcpus' | 'memoryMib'>;
+  readonly snapshot?: string | undefined;
 };
 
 type Call = {
@@ -91,16 +106,18 @@ export class Creates {
     const asking = await read(request, body);
     // A host says what is wrong; it makes nothing without a place.
     if (asking === undefined) return answer(response, await this.#sendAny(call));
+    const known = isKeyed(request) ? await this.#findAnswer(call) : undefined;
+    if (known !== undefined) return answer(response, known);
     const asked = { ...asking, tenant: caller.tenant, claims: toClaims(request, asking, caller) };
     answer(response, await this.#place(call, asked));
   }
 
-  /** `source`: the host that has what is forked; `size`: of one copy. */
+  /** `host`: it has what is forked; `snapshot`: of which all hosts can get a copy; `size`: of one fork. */
   async fork(
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
-    { host, size }: { readonly host: Host; readonly size: Pick<Place, 'vcpus' | 'memoryMib'> },
+    { host, size, snapshot }: ForkSource,
   ): Promise<void> {
     const signal = signalOf(request, response);
     const caller = await this.#deps.callers.find(request, signal);
@@ -111,15 +128,23 @@ export class Creates {
     if (count === undefined) return answer(response, await this.#send(host, call));
     if (isKeyed(request)) {
       // The host knows whether it has carried it out, and refuses what is new for lack of places.
-      const known = await this.#send(host, call);
-      if (known.answer.statusCode !== NO_PLACE) return answer(response, known);
+      const known = snapshot === undefined ? await this.#send(host, call) : await this.#findAnswer(call);
+      if (known !== undefined && known.answer.statusCode !== NO_PLACE) return answer(response, known);
     }
-    const asked = { ...size, tenant: caller.tenant, on: host.name, claims: [] };
-    const placing = await Promise.allSettled(
-      Array.from({ length: count }, () =>
-        this.#deps.catalogue.place({ ...asked, id: newId('sbx') }, call.signal),
-      ),
+    const place = (on: string | undefined, prefers?: string): Promise<Place> => {
+      const asked = { ...size, tenant: caller.tenant, id: newId('sbx'), on, prefers, claims: [] };
+      return this.#deps.catalogue.place(asked, call.signal);
+    };
+    // All are on one host: that of the first, where any host will do. Retries with one key go to one host.
+    const isAnywhere = snapshot !== undefined && !isKeyed(request);
+    const one = isAnywhere ? await place(undefined, toSnapshotHolding(snapshot)) : undefined;
+    const others = Array.from({ length: one === undefined ? count : count - 1 }, () =>
+      place(one?.host ?? host.name),
     );
+    const placing = await Promise.allSettled([
+      ...(one === undefined ? [] : [Promise.resolve(one)]),
+      ...others,
+    ]);
     const places = placing.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     const failed = placing.find((each) => each.status === 'rejected');
     if (failed !== undefined) {
@@ -204,6 +229,24 @@ export class Creates {
     return await this.#deps.connections.send(host, { method, path, headers }, bytes, limit);
   }
 
+  /**
+   * What the host that carried the request out recorded. It has the place no more if its sandbox was deleted, so all
+   * are asked; they refuse what is new to them.
+   */
+  async #findAnswer(call: Call): Promise<HostAnswer | undefined> {
+    const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
+    const limit = AbortSignal.any([call.signal, AbortSignal.timeout(KNOWN_MS)]);
+    const isKnown = ({ answer: { statusCode, headers } }: HostAnswer): boolean =>
+      headers[REPLAYED.toLowerCase()] !== undefined || statusCode === MISMATCH;
+    const ask = async (host: Host): Promise<HostAnswer | undefined> => {
+      const found = await this.#send(host, { ...call, signal: limit }).catch(() => undefined);
+      return found !== undefined && isKnown(found) ? found : undefined;
+    };
+    const hosts = this.#deps.callers.hosts().filter(({ isReady }) => isReady);
+    const asked = await Promise.all(hosts.map((host) => queue.add(() => ask(host))));
+    return asked.find((found) => found !== undefined);
+  }
+
   async #sendAny(call: Call): Promise<HostAnswer> {
     const [host] = this.#deps.callers.hosts();
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
@@ -248,12 +291,13 @@ export function answer(
 }
 
 /** Undefined for a size that no host accepts. */
-function toRequest({ value }: JsonBody): CreateRequest | undefined {
+export function toRequest({ value }: Pick<JsonBody, 'value'>): CreateRequest | undefined {
   if (value === undefined) return undefined;
   const vcpus = toInteger(value.vcpus, MAX_VCPUS, DEFAULT_VCPUS);
   const memoryMib = toInteger(value.memory_mib, MAX_MEMORY_MIB, DEFAULT_MEMORY_MIB);
   if (vcpus === undefined || memoryMib === undefined) return undefined;
-  return { vcpus, memoryMib, name: typeof value.name === 'string' ? value.name : undefined };
+  const name = typeof value.name === 'string' ? value.name : undefined;
+  return { vcpus, memoryMib, name, prefers: toPreferred(value.image) };
 }
 
 /** 0 and null mean the default, as for hosts. */
@@ -262,6 +306,11 @@ function toInteger(value: unknown, most: number, fallback: number): number | und
   return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most
     ? value
     : undefined;
+}
+
+function toPreferred(image: unknown): string | undefined {
+  const { oci } = Object(image) as { readonly oci?: unknown };
+  return typeof oci === 'string' && oci !== '' ? toImageHolding(oci.slice(0, MAX_IMAGE_CHARS)) : undefined;
 }
 
 /** Undefined for a number that no host accepts. */

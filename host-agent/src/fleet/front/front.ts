@@ -37,7 +37,9 @@ const OWN: ReadonlySet<string> = new Set(['/sandboxes', '/mcp']);
 const SANDBOX = /^\/sandboxes\/([^/]+)/;
 const SNAPSHOT = /^\/snapshots\/([^/]+)/;
 
-const snapshotSize = z.object({ vcpus: z.number(), memory_mib: z.number() });
+const snapshotBody = z.object({ vcpus: z.number(), memory_mib: z.number(), storage: z.string().optional() });
+/** States of a snapshot in which any host can get a copy. */
+const SHARED: readonly (string | undefined)[] = ['stored', 'remote'];
 
 export type FleetFrontOptions = {
   readonly catalogue: Catalogue;
@@ -190,8 +192,10 @@ export class FleetFront implements ServedGateway {
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     if (route !== 'forkSnapshot' || located === undefined)
       return await pass({ request, response, host, path }, this.#options.connections);
-    const { vcpus, memory_mib: memoryMib } = snapshotSize.parse(JSON.parse(located.found.body.toString()));
-    await this.#creates.fork(request, response, path, { host, size: { vcpus, memoryMib } });
+    const body = snapshotBody.parse(JSON.parse(located.found.body.toString()));
+    const size = { vcpus: body.vcpus, memoryMib: body.memory_mib };
+    const source = { host, size, ...(SHARED.includes(body.storage) && { snapshot: id }) };
+    await this.#creates.fork(request, response, path, source);
   }
 
   #report({ method, url }: IncomingMessage, error: unknown, requestId: string): void {

@@ -68,13 +68,15 @@ export class Lists {
     });
   }
 
-  /** The first host whose answer is 200, with that answer. */
+  /** A host whose answer is 200, with that answer; one that has its own copy first. */
   async locate(
     request: IncomingMessage,
     path: string,
   ): Promise<{ host: Host; found: HostAnswer } | undefined> {
     const asked = await this.#askAll({ ...pick(request), method: 'GET' }, path);
-    const has = asked.find(({ found }) => found?.answer.statusCode === 200);
+    const having = asked.filter(({ found }) => found?.answer.statusCode === 200);
+    // With a snapshot store all know it, and some have a copy.
+    const has = having.find(({ found }) => !isRemote(found)) ?? having[0];
     if (has?.found !== undefined) return { host: has.host, found: has.found };
     const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
     if (missing.length === 0) return undefined;
@@ -105,6 +107,11 @@ export class Lists {
       hosts.map(async (host) => ({ host, found: await queue.add(() => ask(host).catch(() => undefined)) })),
     );
   }
+}
+
+function isRemote(found: HostAnswer | undefined): boolean {
+  const remote = z.object({ storage: z.literal('remote') });
+  return remote.safeParse(parseJson(found?.body.toString() ?? '')).success;
 }
 
 function pick({ rawHeaders, headers }: IncomingMessage) {

@@ -20,10 +20,14 @@ export type Facts = {
   /** How long this host has known the pod. */
   readonly knownMs: number;
   readonly nodeUid: string;
+  /** How long this host has known that Node. */
+  readonly nodeKnownMs: number;
 };
 
 export type Action =
   | 'nothing'
+  /** The place outlived its Node: it is one of the Node that there is now. */
+  | 'renew-record'
   /** Look again later: a create may come. */
   | 'wait'
   | 'mark-running'
@@ -38,8 +42,11 @@ export type Action =
 
 /** A gateway that died before its create leaves a place that nothing uses. */
 export const UNUSED_MS = 60_000;
+/** A pod that is there for this long after its Node was made again is not removed with the former one any more. */
+export const OUTLIVED_MS = 60_000;
 
-export function decide({ pod, record, sandbox, isBusy, knownMs, nodeUid }: Facts): Action {
+export function decide(facts: Facts): Action {
+  const { pod, record, sandbox, isBusy, knownMs, nodeUid, nodeKnownMs } = facts;
   if (isBusy) return 'wait';
   if (record !== undefined && (pod === undefined || pod.uid !== record.uid)) {
     if (sandbox === undefined) return 'drop-record';
@@ -49,8 +56,10 @@ export function decide({ pod, record, sandbox, isBusy, knownMs, nodeUid }: Facts
   if (record === undefined) return decideUnused(pod, knownMs);
   if (sandbox === undefined) return 'remove-pod';
   if (pod.isDeleting) return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
-  if (sandbox === 'failed') return pod.phase === 'Failed' ? 'nothing' : 'mark-failed';
-  return pod.phase === 'Running' ? 'nothing' : 'mark-running';
+  if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';
+  if (sandbox === 'running' && pod.phase !== 'Running') return 'mark-running';
+  if (record.nodeUid === nodeUid) return 'nothing';
+  return nodeKnownMs < OUTLIVED_MS ? 'wait' : 'renew-record';
 }
 
 function decideUnused({ isDeleting, phase }: PlacePod, knownMs: number): Action {

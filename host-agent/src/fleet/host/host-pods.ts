@@ -103,7 +103,9 @@ export class HostPods {
     const { signal } = this.#stop;
     const path = podPath(namespace, toPodName(id));
     const body = { metadata: { uid, finalizers: null } };
-    await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }).catch(ignoreGone);
+    // Of a pod, a node may change what its status has, which is the metadata, too.
+    const status = `${path}/status`;
+    await client.request({ method: 'PATCH', path: status, patch: 'merge', body, signal }).catch(ignoreGone);
     const options = { gracePeriodSeconds: 0, preconditions: { uid } };
     await client.request({ method: 'DELETE', path, body: options, signal }).catch(ignoreGone);
   }

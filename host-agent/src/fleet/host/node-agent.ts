@@ -8,7 +8,7 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
-import { type Action, decide, type PlaceRecord, UNUSED_MS } from './decide.ts';
+import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
 
@@ -38,7 +38,7 @@ export type PlaceRecords = {
   remove(id: string): Promise<unknown>;
 };
 
-export type NodeAgentOptions = Omit<RegistrationOptions, 'log'> & {
+export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode'> & {
   readonly records: PlaceRecords;
   readonly sandboxes: LocalSandboxes;
   /** As gateways have it. */
@@ -48,6 +48,7 @@ export type NodeAgentOptions = Omit<RegistrationOptions, 'log'> & {
 };
 
 export class NodeAgent implements Placement {
+  readonly needsPlace = true;
   readonly #options: NodeAgentOptions;
   readonly #registration: Registration;
   readonly #pods: HostPods;
@@ -66,13 +67,14 @@ export class NodeAgent implements Placement {
     const { client, seal, name: node, log } = options;
     this.#options = options;
     this.#seal = seal;
-    this.#registration = new Registration(options);
+    this.#registration = new Registration({ ...options, onNode: () => this.#podsChanged() });
     const onChange: HostPodsOptions['onChange'] = (id) => this.#podsChanged(id);
     this.#pods = new HostPods({ client, seal, node, log, onChange });
   }
 
   /** Continues in the background until the API server knows this host. */
   start(): void {
+    if (this.#isStopped) return;
     this.#unsubscribe = this.#options.sandboxes.subscribe((id) => this.#enqueue(id));
     this.#registration.start();
     // The pods of a Node that was deleted mean nothing before its uid is known.
@@ -94,6 +96,11 @@ export class NodeAgent implements Placement {
   /** Resolves when the API server knows this host. */
   joined(): Promise<string> {
     return this.#registration.joined();
+  }
+
+  /** Whether the engine may hold this host for dead, so that it takes nothing new. */
+  get isFenced(): boolean {
+    return this.#registration.isFenced;
   }
 
   async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
@@ -242,6 +249,7 @@ export class NodeAgent implements Placement {
       isBusy: this.#busy.has(id),
       knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
+      nodeKnownMs: this.#registration.nodeKnownMs * (OUTLIVED_MS / unusedMs),
     });
   }
 
@@ -252,8 +260,14 @@ export class NodeAgent implements Placement {
       case 'nothing':
         return;
       case 'wait':
-        if (!this.#busy.has(id)) this.#later(id, Math.max(100, unusedMs - this.#pods.knownMs(id)));
+        if (!this.#busy.has(id)) this.#later(id, this.#waitMs(id, unusedMs));
         return;
+      case 'renew-record': {
+        const record = records.get(id);
+        const { nodeUid } = this.#registration;
+        if (record && nodeUid !== undefined) await records.put(id, { ...record, nodeUid });
+        return;
+      }
       case 'mark-running':
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
         return;
@@ -286,6 +300,13 @@ export class NodeAgent implements Placement {
         await records.remove(id);
         if (pod) await this.#pods.remove(pod);
     }
+  }
+
+  /** Until a place is not waited for any more, or has outlived its Node. */
+  #waitMs(id: string, unusedMs: number): number {
+    const isUsed = this.#options.records.get(id) !== undefined;
+    const waitedMs = isUsed ? this.#registration.nodeKnownMs : this.#pods.knownMs(id);
+    return Math.max(100, unusedMs - waitedMs);
   }
 
   /** Meanwhile no create can use the place. */

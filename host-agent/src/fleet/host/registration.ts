@@ -10,6 +10,7 @@ import type { Doors } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { LEASES, NODES, readNode } from '../kube/objects.ts';
 import { toDoorAnnotations } from '../kubernetes/doors.ts';
+import { isHoldingLabel, toHoldingLabels } from '../kubernetes/holdings.ts';
 import { HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
 import type { FleetSeal } from '../seal.ts';
 
@@ -33,8 +34,13 @@ export type RegistrationOptions = {
   readonly url: URL;
   readonly doors: Doors;
   readonly readCapacity: () => Promise<HostCapacity>;
+  /** What this host has, the newest first. */
+  readonly readHoldings: () => readonly string[];
+  /** It is another one than before. */
+  readonly onNode?: () => void;
   readonly log: Logger;
   readonly renewMs?: number;
+  readonly fenceMs?: number;
 };
 
 export class Registration {
@@ -43,6 +49,10 @@ export class Registration {
   readonly #first = Promise.withResolvers<string>();
   #done: Promise<void> | undefined;
   #nodeUid: string | undefined;
+  /** Labels that the Node has for them. */
+  #holdings: ReadonlySet<string> = new Set();
+  /** Of the monotonic clock. */
+  #nodeSinceMs = 0;
   #ensuring: Promise<void> | undefined;
   /** Of the monotonic clock. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
@@ -64,9 +74,15 @@ export class Registration {
     return this.#nodeUid;
   }
 
+  /** How long this host has known it. */
+  get nodeKnownMs(): number {
+    return performance.now() - this.#nodeSinceMs;
+  }
+
   /** Whether the engine may hold this host for dead. */
   get isFenced(): boolean {
-    return performance.now() - this.#renewedAtMs > FENCE_MS;
+    const { fenceMs = FENCE_MS } = this.#options;
+    return performance.now() - this.#renewedAtMs > fenceMs;
   }
 
   /**
@@ -120,6 +136,7 @@ export class Registration {
       await this.#ensureNode();
       await this.#makeLease();
     });
+    await this.#postHoldings();
     if (wasFenced || atMs - this.#postedAtMs > STATUS_MS) {
       await this.#postStatus();
       this.#postedAtMs = atMs;
@@ -185,11 +202,36 @@ export class Registration {
     await this.#postStatus();
   }
 
+  /** Labels for what this host has; those of what it has no more go. */
+  async #postHoldings(): Promise<void> {
+    const { client, name, readHoldings } = this.#options;
+    const holdings = toHoldingLabels(readHoldings());
+    const posted = this.#holdings;
+    const labels = {
+      ...Object.fromEntries(
+        [...posted].filter((label) => !holdings.has(label)).map((label) => [label, null]),
+      ),
+      ...Object.fromEntries(
+        [...holdings].filter((label) => !posted.has(label)).map((label) => [label, 'true']),
+      ),
+    };
+    if (Object.keys(labels).length === 0) return;
+    const path = `${NODES}/${encodeURIComponent(name)}`;
+    const body = { metadata: { labels } };
+    this.#use(
+      await client.request({ method: 'PATCH', path, patch: 'merge', body, signal: this.#stop.signal }),
+    );
+  }
+
   #use(object: unknown): void {
-    const uid = readNode(object)?.metadata.uid;
+    const { uid, labels = {} } = readNode(object)?.metadata ?? {};
     if (uid === undefined)
       throw new AppError('upstream', 'the API server answered with something that is no node');
+    this.#holdings = new Set(Object.keys(labels).filter(isHoldingLabel));
+    if (this.#nodeUid === uid) return;
     this.#nodeUid = uid;
+    this.#nodeSinceMs = performance.now();
+    this.#options.onNode?.();
   }
 
   async #renewLease(): Promise<void> {

@@ -8,6 +8,7 @@ import type { KubeAccess } from './kubeconfig.ts';
 const MAX_ANSWER_BYTES = 64 * 2 ** 20;
 const MAX_SOCKETS = 64;
 const DEFAULT_TIMEOUT_MS = 10_000;
+const UNAUTHORIZED = 401;
 
 export type PatchType = 'merge' | 'strategic';
 
@@ -40,17 +41,51 @@ export function isRefusal(error: unknown, ...statuses: readonly number[]): error
   return error instanceof KubeError && statuses.includes(error.status);
 }
 
+/** In PEM. */
+export type KeyPair = { readonly cert: string; readonly key: string };
+
+/** A client certificate that is replaced while the client is used. */
+export interface ClientIdentity {
+  /** AppError upstream while there is none. */
+  current(): KeyPair;
+  /** The API server accepts it, or does not. */
+  checked(pair: KeyPair, isAccepted: boolean): void;
+}
+
 export class KubeClient {
   readonly #access: KubeAccess;
-  readonly #agent: HttpAgent;
+  readonly #identity: ClientIdentity | undefined;
+  #pair: KeyPair | undefined;
+  #agent: HttpAgent;
 
-  constructor(access: KubeAccess) {
+  /** `identity`: instead of the credentials of `access`. */
+  constructor(access: KubeAccess, identity?: ClientIdentity) {
+    const { cert, key } = access;
     this.#access = access;
+    this.#identity = identity;
+    this.#agent = this.#makeAgent(
+      identity === undefined && cert !== undefined && key !== undefined ? { cert, key } : undefined,
+    );
+  }
+
+  #makeAgent(pair: KeyPair | undefined): HttpAgent {
     const options = { keepAlive: true, maxSockets: MAX_SOCKETS };
-    const { ca, cert, key } = access;
-    this.#agent = this.#isTls
-      ? new HttpsAgent({ ...options, ...(ca && { ca }), ...(cert && { cert, key }), minVersion: 'TLSv1.2' })
+    const { ca } = this.#access;
+    return this.#isTls
+      ? new HttpsAgent({ ...options, ...(ca && { ca }), ...pair, minVersion: 'TLSv1.2' })
       : new HttpAgent(options);
+  }
+
+  /** Requests that run go on with the certificate that they have. */
+  #useIdentity(): KeyPair | undefined {
+    const pair = this.#identity?.current();
+    if (pair === this.#pair) return pair;
+    const former = this.#agent;
+    former.maxFreeSockets = 0;
+    for (const socket of Object.values(former.freeSockets).flat()) socket?.destroy();
+    this.#agent = this.#makeAgent(pair);
+    this.#pair = pair;
+    return pair;
   }
 
   get #isTls(): boolean {
@@ -61,18 +96,21 @@ export class KubeClient {
   async request({ timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: KubeRequest): Promise<unknown> {
     const limit = AbortSignal.timeout(timeoutMs);
     const stop = signal === undefined ? limit : AbortSignal.any([signal, limit]);
+    const pair = this.#useIdentity();
     const answer = await this.#open(request, stop);
     const text = await readAll(answer).catch((cause: unknown) => {
       throw noAnswer(cause, stop);
     });
     const value = parseJson(text);
     const { statusCode = 0 } = answer;
+    if (pair !== undefined) this.#identity?.checked(pair, statusCode !== UNAUTHORIZED);
     if (statusCode >= 200 && statusCode < 300) return value;
     throw toKubeError(statusCode, value);
   }
 
   /** The open answer of a watch, which ends when the server or `signal` ends it. Rejects as `request` does. */
   async stream(request: Omit<KubeRequest, 'signal'>, signal: AbortSignal): Promise<IncomingMessage> {
+    this.#useIdentity();
     const answer = await this.#open(request, signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     if (answer.statusCode === 200) return answer;
     throw toKubeError(answer.statusCode ?? 0, parseJson(await readAll(answer)));
@@ -92,7 +130,7 @@ export class KubeClient {
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, value);
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const token = this.#access.token?.();
+    const token = this.#identity === undefined ? this.#access.token?.() : undefined;
     const type =
       patch === undefined
         ? 'application/json'

@@ -14,6 +14,17 @@ export type KubeAccess = {
   readonly token?: (() => string) | undefined;
 };
 
+/** Such as those of `kubeadm token create`. With one, a host may ask for an identity, and do nothing else. */
+const BOOTSTRAP_TOKEN = /^[a-z0-9]{6}\.[a-z0-9]{16}$/;
+
+/**
+ * Whether it only serves to get an identity: it has a bootstrap token, or nothing at all any more. AppError
+ * invalid_argument for a token file that cannot be read.
+ */
+export function isForBootstrap({ cert, token }: KubeAccess): boolean {
+  return cert === undefined && (token === undefined || BOOTSTRAP_TOKEN.test(token()));
+}
+
 /** A larger file is no kubeconfig. */
 const MAX_BYTES = 2 ** 20;
 const MAX_ALIASES = 100;

@@ -6,6 +6,7 @@ import type { Host, Place, PlaceRequest } from '../catalogue.ts';
 import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { readDoors } from './doors.ts';
+import { toPreference } from './holdings.ts';
 
 /** Label of nodes and pods, key of the taint. */
 export const HOST_LABEL = 'sandboxd.dev/host';
@@ -41,7 +42,7 @@ export function toNamespace(base: string, tenant: string | undefined): string {
 }
 
 export function toPod(
-  { id, vcpus, memoryMib, on, not = [] }: PlaceRequest,
+  { id, vcpus, memoryMib, on, not = [], prefers }: PlaceRequest,
   namespace: string,
   seal: FleetSeal,
 ) {
@@ -52,7 +53,14 @@ export function toPod(
     ...(on === undefined ? [] : [{ key: 'metadata.name', operator: 'In', values: [on] }]),
     ...not.map((host) => ({ key: 'metadata.name', operator: 'NotIn', values: [host] })),
   ];
-  const terms = { nodeSelectorTerms: [{ matchFields: fields }] };
+  const nodeAffinity = {
+    ...(fields.length > 0 && {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: fields }] },
+    }),
+    ...(prefers !== undefined && {
+      preferredDuringSchedulingIgnoredDuringExecution: toPreference(prefers, HOST_LABEL),
+    }),
+  };
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -75,9 +83,7 @@ export function toPod(
         { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
         { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute' },
       ],
-      ...(fields.length > 0 && {
-        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } },
-      }),
+      affinity: { nodeAffinity },
       containers: [
         {
           name: CONTAINER,

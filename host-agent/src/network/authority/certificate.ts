@@ -1,7 +1,19 @@
 // X.509 certificates of the two shapes that inspection needs: an authority of one sandbox, and leaves of servers.
 import { createHash, createPublicKey, type KeyObject, randomBytes, sign, X509Certificate } from 'node:crypto';
+import {
+  bits,
+  boolean,
+  decode,
+  encode,
+  integer,
+  octets,
+  oid,
+  sequence,
+  set,
+  time,
+  utf8,
+} from '../../lib/der.ts';
 import { AppError } from '../../lib/errors.ts';
-import { bits, boolean, decode, encode, integer, octets, oid, sequence, set, time, utf8 } from './der.ts';
 
 const ECDSA_SHA256 = sequence(oid('1.2.840.10045.4.3.2'));
 const COMMON_NAME = '2.5.4.3';

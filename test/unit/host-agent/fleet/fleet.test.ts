@@ -1,12 +1,21 @@
 // The tables and texts of a fleet: what a host does about a place, seals, headers, pods and kubeconfigs.
+import { spawnSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { readClientHeader, writeClientHeader } from '../../../../host-agent/src/fleet/client-header.ts';
+import { toRequest } from '../../../../host-agent/src/fleet/front/creates.ts';
 import { decide, type Facts } from '../../../../host-agent/src/fleet/host/decide.ts';
-import { readKubeconfig } from '../../../../host-agent/src/fleet/kube/kubeconfig.ts';
+import {
+  makeCertificateRequest,
+  nodeSubject,
+  requestNameOf,
+} from '../../../../host-agent/src/fleet/kube/certificate-request.ts';
+import { isForBootstrap, readKubeconfig } from '../../../../host-agent/src/fleet/kube/kubeconfig.ts';
 import { toDoorAnnotations } from '../../../../host-agent/src/fleet/kubernetes/doors.ts';
+import { toHoldingLabel, toImageHolding } from '../../../../host-agent/src/fleet/kubernetes/holdings.ts';
 import {
   readHost,
   readPlacePod,
@@ -31,7 +40,8 @@ function podOf(changes: Record<string, unknown> = {}, metadata: Record<string, u
 t.test('a host does about each place what the table of the page says', (t) => {
   const pod = readPlacePod(podOf(), seal)!;
   const record = { namespace: 'sandboxd', uid: 'u1', nodeUid: 'n1' };
-  const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, nodeUid: 'n1' };
+  const node = { nodeUid: 'n1', nodeKnownMs: 0 };
+  const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, ...node };
   const running = { ...pod, phase: 'Running' };
   for (const [changes, action] of [
     [{}, 'mark-running'],
@@ -41,6 +51,10 @@ t.test('a host does about each place what the table of the page says', (t) => {
     [{ sandbox: undefined }, 'remove-pod'],
     [{ pod: { ...running, isDeleting: true } }, 'end-sandbox'],
     [{ pod: { ...running, isDeleting: true }, nodeUid: 'n2' }, 'unlist'],
+    // A Node that was made again before its pods went.
+    [{ nodeUid: 'n2', nodeKnownMs: 60_000 }, 'mark-running'],
+    [{ pod: running, nodeUid: 'n2' }, 'wait'],
+    [{ pod: running, nodeUid: 'n2', nodeKnownMs: 60_000 }, 'renew-record'],
     [{ pod: undefined }, 'end-sandbox'],
     [{ pod: undefined, nodeUid: 'n2' }, 'unlist'],
     [{ pod: undefined, sandbox: undefined }, 'drop-record'],
@@ -172,6 +186,14 @@ t.test('a kubeconfig says what is wrong with it', (t) => {
   t.equal(ok.server.href, 'https://10.0.0.1:6443/');
   t.equal(ok.token?.(), 'secret');
   const server = '{server: "https://10.0.0.1:6443"}';
+  for (const [user, isOnlyForBootstrap] of [
+    ['{token: abcdef.0123456789abcdef}', true],
+    ['{}', true],
+    ['{tokenFile: token}', false],
+    ['{token: abcdef.0123456789abcdef.a}', false],
+    ['{client-certificate-data: YQ==, client-key-data: YQ==}', false],
+  ] as const)
+    t.equal(isForBootstrap(read(yaml(server, user))), isOnlyForBootstrap, user);
   for (const [text, message] of [
     [yaml('{server: "http://10.0.0.1"}', '{token: a}'), /not reached by https/],
     [yaml('{server: "https://a", insecure-skip-tls-verify: true}', '{token: a}'), /insecure-skip-tls-verify/],
@@ -215,4 +237,31 @@ t.test('the secret of a fleet is in a file of its own', (t) => {
     t.throws(() => read(text, mode), { code: 'invalid_argument', message }, String(message));
   t.throws(() => FleetSeal.read(dir), { code: 'invalid_argument', message: /it is not a file/ });
   t.end();
+});
+
+t.test('openssl takes a request for a certificate', async (t) => {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  // Its length needs two bytes.
+  const node = `${'a'.repeat(60)}.${'b'.repeat(60)}.example`;
+  const input = makeCertificateRequest(nodeSubject(node), privateKey);
+  const words = ['req', '-verify', '-noout', '-subject', '-nameopt', 'RFC2253'];
+  const { status, stdout } = spawnSync('openssl', words, { input, encoding: 'utf8' });
+  t.equal(status, 0);
+  t.equal(stdout.trim(), `subject=CN=system:node:${node},O=system:nodes`);
+  t.equal(requestNameOf(privateKey), requestNameOf(privateKey));
+  t.match(requestNameOf(privateKey), /^sandboxd-[0-9a-f]{32}$/);
+});
+
+t.test('what a host has is a label that Kubernetes allows, of one image in any spelling', async (t) => {
+  t.equal(toImageHolding('debian:12'), toImageHolding('docker.io/library/debian:12'));
+  t.not(toHoldingLabel(toImageHolding('debian:12')), toHoldingLabel(toImageHolding('debian:11')));
+  for (const text of ['debian', 'odd name\n', 'x'.repeat(5000), ''])
+    t.match(toHoldingLabel(toImageHolding(text)), /^sandboxd\.dev\/has-[0-9a-f]{12}$/);
+});
+
+t.test('a create prefers hosts that have its image', async (t) => {
+  const image = { oci: 'debian:12' };
+  t.equal(toRequest({ value: { image } })?.prefers, toImageHolding('docker.io/library/debian:12'));
+  for (const image of [undefined, null, 'debian:12', { path: '/x' }, { oci: 7 }, { oci: '' }, []])
+    t.equal(toRequest({ value: { image } })?.prefers, undefined, JSON.stringify(image));
 });

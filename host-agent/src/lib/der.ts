@@ -1,5 +1,5 @@
-// DER, as far as the two certificates of an authority need it.
-import { AppError } from '../../lib/errors.ts';
+// DER, as far as certificates and requests for them need it.
+import { AppError } from './errors.ts';
 
 const SEQUENCE = 0x30;
 const SET = 0x31;

@@ -1,0 +1,67 @@
+// What the API server lets a node do with its own certificate, and a host with a bootstrap token: the rules of the
+// authorization mode Node and of the admission plug-in NodeRestriction. test/http/fleet-contract.test.ts compares them
+// with a real one.
+import { type KubeObject, Refused } from './objects.ts';
+
+export const BOOTSTRAP_USER = 'system:bootstrap:';
+const NODE_USER = 'system:node:';
+
+export type NodeRequest = {
+  readonly user: string;
+  readonly method: string;
+  readonly resource: string;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly isStatus: boolean;
+  /** Of a list or watch. */
+  readonly fieldSelector: string | null;
+  readonly body: Record<string, unknown>;
+  readonly found: KubeObject | undefined;
+};
+
+/** Throws Refused. Users that are neither may do all. */
+export function assertAllowed(request: NodeRequest): void {
+  const { user, method, resource } = request;
+  const isAllowed = user.startsWith(NODE_USER)
+    ? mayNode(user.slice(NODE_USER.length), request)
+    : !user.startsWith(BOOTSTRAP_USER) ||
+      (resource === 'certificatesigningrequests' && ['GET', 'POST'].includes(method));
+  if (!isAllowed)
+    throw new Refused(
+      403,
+      'Forbidden',
+      `${resource} is forbidden: User "${user}" cannot ${method} ${request.name ?? ''}`,
+    );
+}
+
+function mayNode(
+  node: string,
+  { method, resource, namespace, name, isStatus, fieldSelector, body, found }: NodeRequest,
+): boolean {
+  const metadata = (body.metadata ?? {}) as { name?: string; labels?: Record<string, string> };
+  switch (resource) {
+    case 'certificatesigningrequests':
+      return ['GET', 'POST'].includes(method);
+    case 'nodes':
+      if (method === 'POST') return metadata.name === node && !hasReserved(metadata.labels);
+      if (method === 'PATCH')
+        return name === node && body.spec === undefined && !hasReserved(metadata.labels);
+      return method === 'GET' && (name === node || fieldSelector === `metadata.name=${node}`);
+    case 'leases':
+      return namespace === 'kube-node-lease' && (name ?? metadata.name) === node;
+    case 'pods': {
+      if (method === 'GET' && name === undefined) return fieldSelector === `spec.nodeName=${node}`;
+      const isOwn = found === undefined || found.spec?.nodeName === node;
+      if (method === 'PATCH') return isStatus && isOwn && metadata.labels === undefined;
+      return ['GET', 'DELETE'].includes(method) && isOwn;
+    }
+  }
+  return false;
+}
+
+function hasReserved(labels: Record<string, string> = {}): boolean {
+  const own = ['kubernetes.io/hostname', 'kubernetes.io/os', 'kubernetes.io/arch'];
+  return Object.keys(labels).some(
+    (label) => /(?:^|[.])(?:kubernetes|k8s)\.io\//.test(label) && !own.includes(label),
+  );
+}
