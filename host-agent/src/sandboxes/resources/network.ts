@@ -57,8 +57,8 @@ export const network: Resource = {
 };
 
 /**
- * A network that a reboot, of the host or of the daemon's container, has taken gets a place in the run directory of this
- * daemon.
+ * A network that a reboot, of the host or of the daemon's container, has taken gets a place in the run directory of
+ * this daemon.
  */
 export async function placeNetwork(
   { network, records }: Pick<ResourceContext, 'network' | 'records'>,
