@@ -138,6 +138,8 @@ export class Network {
   async createAgain(slot: NetworkSlot): Promise<void> {
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
+    // Processes of the lost one may still hold its ports.
+    await this.stop(slot);
     await this.#removeSlot(slot.namespace, undefined);
     await this.create(slot);
   }

@@ -222,18 +222,17 @@ export class Published {
   }
 
   /** Resolves when the ports are free. Idempotent. */
-  async remove(subnet: Subnet | undefined, { namespace }: NetworkSlot): Promise<void> {
-    const entry = this.#ports.get(namespace);
-    if (entry === undefined) return;
-    await entry.last;
-    for (const holder of entry.holders) this.#endControl(holder);
-    const maps = toMaps(entry.slot, portsOf(entry));
+  async remove(subnet: Subnet | undefined, slot: NetworkSlot): Promise<void> {
+    const entry = this.#ports.get(slot.namespace);
+    await entry?.last;
+    for (const holder of entry?.holders ?? []) this.#endControl(holder);
+    const maps = entry === undefined ? [] : toMaps(slot, portsOf(entry));
     if (subnet !== undefined) await this.#removeMaps(subnet, maps);
     // Without it they notice when they send next.
-    if (maps.length > 0) await this.#options.cut(entry.slot).catch(() => undefined);
-    // Also one whose start failed.
-    for (const record of await this.#recordsOf(entry.slot)) await this.#end(record);
-    this.#ports.delete(namespace);
+    if (maps.length > 0) await this.#options.cut(slot).catch(() => undefined);
+    // Also one whose start failed, or that only an earlier daemon knew.
+    for (const record of await this.#recordsOf(slot)) await this.#end(record);
+    this.#ports.delete(slot.namespace);
   }
 
   /** Holders stay. */

@@ -152,5 +152,6 @@ export class RecordingNetwork implements SandboxNetworks {
 
   async destroy(slot: NetworkSlot) {
     this.#call('destroy', slot);
+    this.lost.add(slot.namespace);
   }
 }

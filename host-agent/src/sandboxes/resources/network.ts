@@ -76,9 +76,17 @@ export async function ensureNetwork(sandbox: SandboxContext): Promise<void> {
   const { context, record, log } = sandbox;
   const { network: slot } = record;
   if (slot === undefined || (await context.network.exists(slot))) return;
-  await context.network.createAgain(slot);
-  await startNetwork(context.network, slot, sandbox, false);
-  await context.network
+  const { network } = context;
+  await network.createAgain(slot);
+  try {
+    await startNetwork(network, slot, sandbox, false);
+  } catch (error) {
+    // The next resume would take one without a resolver for whole.
+    await network.destroy(slot).catch(() => undefined);
+    network.adopt(slot);
+    throw error;
+  }
+  await network
     .publish(slot, record.options.publish ?? [], true)
     .catch((err) => log.warn({ err }, 'a paused sandbox has lost its published ports'));
 }

@@ -100,9 +100,18 @@ t.test('a slot of another run directory is used, removed, and made again when it
     'with its holder',
   );
 
-  // As a reboot of a container: the mounts are gone, the files may stay.
+  // As a reboot of a container: the mounts are gone, the files may stay, and here a process as well.
+  await next.adoptPorts(lost, [{ hostPort: 18_098, guestPort: 80 }], true);
   await sh(`umount ${lost.namespace}`);
   t.equal(await next.exists(lost), false);
+  const last = await lab.openNetwork({ runDir: firstDir });
+  last.adopt(lost);
+  for (let count = 0; count < 2; count++) {
+    await last.createAgain(lost);
+    await last.publish(lost, [{ hostPort: 18_098, guestPort: 80 }], true);
+  }
+  await last.stop(lost);
+  await last.close();
   const placed = next.placed(lost);
   t.same(placed, { ...lost, namespace: join(nextDir, 'net', lost.namespace.split('/').at(-1) ?? '') });
   for (let count = 0; count < 2; count++) await next.createAgain(placed);

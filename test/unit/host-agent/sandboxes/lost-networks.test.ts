@@ -81,10 +81,13 @@ t.test('one that cannot be made again is made by the resume, which says why it c
   const next = await startMemoryDaemon(t, { home, network });
   const sandbox = () => next.manager.as(OPERATOR).get(first.id);
   t.ok(next.lines.some(({ msg }) => msg?.startsWith('a paused sandbox has lost its network')));
-  for (let count = 0; count < 2; count++)
+  for (const fails of ['create again', 'start']) {
+    network.fails = fails;
     await t.rejects(sandbox().resume(), {
-      message: /cannot resume the sandbox, which stays paused: cannot create again/,
+      message: `cannot resume the sandbox, which stays paused: cannot ${fails}`,
     });
+  }
+  t.same(network.calls.slice(-2), ['destroy tap1', 'adopt tap1'], 'half of it is none');
   t.match(sandbox().info, { state: 'paused' });
   network.fails = '';
   network.calls.length = 0;
@@ -95,6 +98,7 @@ t.test('one that cannot be made again is made by the resume, which says why it c
     'publish [8080] asleep tap1',
   ]);
   t.match(sandbox().info, { state: 'running' });
+  t.equal(network.calls.at(-1), 'ports open tap1');
 });
 
 t.test('a sandbox that has ended has none any more, and frees its addresses', async (t) => {
