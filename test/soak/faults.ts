@@ -45,6 +45,7 @@ export const FAULTS: Readonly<Record<FaultName, (target: Target) => Promise<stri
     const { dataDir } = daemon.directories;
     const path = join(dataDir, 'faults');
     load.expected = /\b50[037]\b.*(?:space|disk|full|ENOSPC|paused|io)|No space|exhausted/i;
+    load.mayLoseLog = true;
     try {
       const { bavail, bsize } = await statfs(dataDir);
       await run('fallocate', ['-l', String(Math.max(0, bavail * bsize - 4096)), path]).catch(() => undefined);

@@ -3,7 +3,7 @@ import { cpus } from 'node:os';
 import { markdownTable, wrap } from '../bench/stats.ts';
 import { drawLines } from './plot.ts';
 import { LINES, type LineName, type Sample } from './sample.ts';
-import { isGrowing, trendOf } from './trend.ts';
+import { isGrowing, MIN_SAMPLES, trendOf } from './trend.ts';
 
 /** The first samples are of a daemon that fills its caches. */
 const WARM_UP = 2;
@@ -33,7 +33,15 @@ export function writeReport({ samples, lastLife, kills, done, faults, failures }
     const values = samples.map(({ sample }) => sample[name]);
     const counted = values.slice(isOfDaemon ? Math.max(WARM_UP, lastLife + WARM_UP) : WARM_UP);
     const trend = trendOf(counted);
-    return { name, unit, allowed, values, counted, trend, isGrowing: isGrowing(trend, allowed) };
+    return {
+      name,
+      unit,
+      allowed,
+      values,
+      counted,
+      trend,
+      isGrowing: counted.length >= MIN_SAMPLES && isGrowing(trend, allowed),
+    };
   });
   const show = (value: number | undefined): string => (value === undefined ? '' : String(+value.toFixed(1)));
   const rows = all.map(({ name, unit, allowed, counted, trend, isGrowing: grows }) => [
@@ -42,7 +50,7 @@ export function writeReport({ samples, lastLife, kills, done, faults, failures }
     show(counted.at(-1)),
     show(trend.growth),
     show(allowed),
-    grows ? '**grows**' : 'ok',
+    grows ? '**grows**' : counted.length < MIN_SAMPLES ? 'too few samples' : 'ok',
   ]);
   const minutes = samples.map(({ minute }) => minute);
   const counts = (record: Readonly<Record<string, number>>): string =>

@@ -21,6 +21,8 @@ const HOURS = Number(process.env.HOURS ?? 1);
 const REPORT = process.env.REPORT ?? join(import.meta.dirname, '../../dist/soak');
 const WORKERS = 4;
 const DISK_BYTES = '8G';
+/** A daemon closes connections that clients keep open. */
+const IDLE_MS = 8000;
 const MIN_ROUND_S = 20;
 const MAX_ROUND_S = 240;
 /** As many rounds at least, so that a line has enough samples. */
@@ -28,7 +30,7 @@ const MIN_ROUNDS = 18;
 /** Settings with which what is kept reaches its limit within a short run. */
 const FLAGS = [
   ...['--events-keep-bytes', String(2 ** 20), '--audit-max-bytes', String(8 * 2 ** 20)],
-  ...['--sandbox-log-retention-s', '60', '--memory-overcommit-percent', '1000'],
+  ...['--sandbox-log-retention-bytes', String(2 ** 19), '--memory-overcommit-percent', '1000'],
 ];
 /** What deletes leave. */
 const KEPT = ['record seal_key_mark/', 'record secrets/'];
@@ -108,6 +110,7 @@ async function main(): Promise<number> {
     for (const id of [...load.sandboxes.keys(), ...load.gone]) ids.add(id);
     await load.finish();
     fail(round, await findViolations(daemon));
+    await sleep(IDLE_MS);
     const sample = await takeSample(daemon, ids);
     const minute = (performance.now() - startedAt) / 60_000;
     soak.samples.push({ minute, round, sample });

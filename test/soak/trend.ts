@@ -9,8 +9,9 @@ export type Trend = {
   readonly agreement: number;
 };
 
-/** Chance alone has this agreement once in thousands of runs with twelve samples, and more rarely with more. */
+/** Chance alone has this agreement once in hundreds of runs with eight samples, and more rarely with more. */
 const MIN_AGREEMENT = 0.6;
+export const MIN_SAMPLES = 8;
 
 export function trendOf(values: readonly number[]): Trend {
   const slopes: number[] = [];

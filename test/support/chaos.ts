@@ -35,6 +35,8 @@ export class ChaosLoad {
   readonly faults: string[] = [];
   /** Errors that a fault of the host explains, while it lasts. */
   expected: RegExp | undefined;
+  /** Until everything is deleted: a full disk takes no log. */
+  mayLoseLog = false;
   readonly #options: ChaosOptions;
   /** Number of checked log lines of services. */
   logLines = 0;
@@ -104,6 +106,7 @@ export class ChaosLoad {
     for (const id of [...sandboxes, ...snapshots]) this.gone.add(id);
     this.sandboxes.clear();
     this.snapshots.clear();
+    this.mayLoseLog = false;
   }
 
   async #checkContents(): Promise<string[]> {
@@ -130,6 +133,7 @@ export class ChaosLoad {
     const { api } = this.#daemon;
     const { state } = await new ServiceClient(api, id).status();
     const broken = state === 'running' ? [] : [`${id}: its service is ${state}`];
+    if (this.mayLoseLog) return broken;
     let since = 0;
     let text = '';
     for (;;) {

@@ -43,6 +43,9 @@ t.test('the page names what grows; lines of a daemon count from the last one on'
   const fds = (at: number): Partial<Sample> => ({ descriptors: at < 8 ? 10 * at : 5 });
   t.same(writeReport(soakOf(fds, 8)).growing, []);
   t.same(writeReport(soakOf((at) => ({ descriptors: at }), 8)).growing, ['descriptors']);
+  const few = writeReport(soakOf((at) => ({ descriptors: at }), 12));
+  t.same(few.growing, []);
+  t.match(few.page, /\| descriptors .*\| too few samples \|/);
   const { page } = writeReport({ ...soakOf(() => ({})), failures: ['round 3: a sandbox was lost'] });
   t.match(page, /Failures: 1[\s\S]*round 3: a sandbox was lost/);
   t.end();
