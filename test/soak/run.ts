@@ -35,6 +35,10 @@ const FLAGS = [
 /** What deletes leave. */
 const KEPT = ['record seal_key_mark/', 'record secrets/'];
 
+if (!(HOURS > 0)) {
+  console.error(`HOURS is ${process.env.HOURS}, not a number of hours above 0, such as 8 or 0.5`);
+  process.exit(2);
+}
 const ends: (() => unknown)[] = [];
 try {
   process.exitCode = await main();
