@@ -16,7 +16,7 @@ export KERNEL INITRD
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak test-power client install deb apt-repo image test-images
+  bench run demo clean soak soak-load test-power client install deb apt-repo image test-images
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,10 +127,14 @@ bench: test-images ## run benchmarks and write docs/measurements/bench.md (ENGIN
 bench-fleet: setup-tests ## measure what a gateway adds to creates and execs
 	@$(NODE) test/bench/fleet.ts
 
-soak: setup-tests test-images ## run thousands of operations and check for leaks
+soak: setup-tests test-images ## run thousands of operations, then HOURS (1) of load with faults, and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts
+	@$(MAKE) --no-print-directory soak-load
+
+soak-load: setup-tests test-images ## run only the load with faults of a soak, and plot what it uses (HOURS=1)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(HOURS),HOURS="$(HOURS)") $(NODE) test/soak/run.ts
 
 test-power: setup-tests test-images ## cut the power of a disk under load (CUTS=20 SECONDS=60 SEED=)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts $(if $(CUTS),--cuts "$(CUTS)") \

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
+import { pino } from 'pino';
+import type { Test } from 'tap';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { serve } from '../http/support.ts';
@@ -43,6 +44,13 @@ class Remote {
   }
 }
 
+/** In place of a test's: node-tap follows every promise of its process, which a daemon does not. */
+const ends: (() => unknown)[] = [];
+const t = {
+  teardown: (end: () => unknown) => void ends.push(end),
+  setTimeout: () => undefined,
+} as unknown as Test;
+
 const rows: string[][] = [];
 const ms = (value: number): string => value.toFixed(value < 10 ? 1 : 0);
 
@@ -68,7 +76,7 @@ async function record(remote: Remote, title: string, order: string, count: numbe
   return result;
 }
 
-async function open(t: Test, home: Home) {
+async function open(home: Home) {
   const startedAt = performance.now();
   const before = process.cpuUsage();
   const readCapacity = async () => ({
@@ -80,26 +88,28 @@ async function open(t: Test, home: Home) {
     bootTimeoutMs: 600_000,
     home,
     limits: { vcpus: 64, memoryMib: 65_536, diskBytes: TIB, sandboxes: 2 * COUNT, fork: 64 },
+    logLevel: 'info',
     maxConcurrentStarts: STARTS,
     readCapacity,
   });
   const startMs = performance.now() - startedAt;
   const { user, system } = process.cpuUsage(before);
   const startCpuMs = (user + system) / 1000;
-  t.setTimeout(0);
   const metrics = new Metrics();
   measureSandboxes(metrics, { source: daemon.manager.metricsSource, top: 20, readCapacity });
-  const { url, server } = await serve(t, { sandboxes: daemon.manager, events: daemon.journal, metrics });
+  const { url, server } = await serve(t, {
+    ...{ sandboxes: daemon.manager, events: daemon.journal, metrics },
+    log: pino({ level: 'silent' }),
+    areAnswersChecked: false,
+  });
   return { ...daemon, url, server, startMs, startCpuMs };
 }
 
-t.setTimeout(0);
-t.test(`${COUNT} sandboxes`, async (t) => {
-  t.setTimeout(0);
+async function measure(): Promise<void> {
   const home = await makeHome(t);
   home.host.onBoot = () => sleep(START_MS);
   home.host.onRestore = () => sleep(START_MS);
-  const first = await open(t, home);
+  const first = await open(home);
   const remote = new Remote(first.url);
   const step = Math.max(1, Math.floor(COUNT / 5));
   await remote.order('create', 1);
@@ -114,8 +124,10 @@ t.test(`${COUNT} sandboxes`, async (t) => {
   remote.end();
   await first.server.close();
   await first.crash();
-  const second = await open(t, home);
-  t.equal(second.manager.list().length, COUNT + 1);
+  const second = await open(home);
+  const adopted = second.manager.list().length;
+  if (adopted !== COUNT + 1)
+    throw new Error(`${adopted} of ${COUNT + 1} sandboxes are there after the start`);
   console.error(`start with ${COUNT + 1} sandboxes: ${second.startMs.toFixed(0)} ms`);
   rows.push([
     'start, and adoption of all',
@@ -132,4 +144,10 @@ t.test(`${COUNT} sandboxes`, async (t) => {
   again.end();
   const head = ['what', 'rate', 'CPU ms each', 'p50 ms', 'p99 ms', 'loop p99 ms', 'loop most ms'];
   console.log(markdownTable(head, rows));
-});
+}
+
+try {
+  await measure();
+} finally {
+  for (const end of ends.toReversed()) await end();
+}

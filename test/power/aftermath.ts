@@ -106,7 +106,7 @@ function compare(key: string, found: string, allowed: readonly string[]): string
   // A label and a network go with their sandbox, and an import has no name.
   if (isAllowed || key === IMPORTS || (found === GONE && / of sandbox /.test(key))) return [];
   // Before the first acknowledged change it is the one that it was made with.
-  if (key.startsWith('network of ') && allowed.includes(GONE)) return [];
+  if (/^(label|network) of /.test(key) && allowed.includes(GONE)) return [];
   return [`${key} is ${found}, not ${allowed.join(' or ')}`];
 }
 

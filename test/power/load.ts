@@ -151,14 +151,13 @@ export class Load {
     fork: () =>
       this.#withOne(this.#snapshots, async ({ id }) => {
         if (this.#sandboxes.size >= MAX_SANDBOXES) return false;
-        const name = this.#name('fork');
-        await this.#makeSandbox(`sandbox ${name}`, async () => {
-          const { sandboxes } = await this.#daemon.api.ask('forkSnapshot', {
-            params: { id },
-            body: { name },
-          });
-          return sandboxes[0] ?? { id: '' };
-        });
+        await this.#fork((body) => this.#daemon.api.ask('forkSnapshot', { params: { id }, body }));
+        return true;
+      }),
+    forkSandbox: () =>
+      this.#withOne(this.#sandboxes, async ({ id, isPaused }) => {
+        if (isPaused === true || this.#sandboxes.size >= MAX_SANDBOXES) return false;
+        await this.#fork((body) => this.#daemon.api.ask('forkSandbox', { params: { id }, body }));
         return true;
       }),
     rollback: () =>
@@ -250,6 +249,16 @@ export class Load {
 
   #keys(verb: string, name: string): Promise<unknown> {
     return run(DAEMON_PROGRAM, ['keys', verb, name, '--data-dir', this.#daemon.directories.dataDir]);
+  }
+
+  async #fork(
+    make: (body: { name: string }) => Promise<{ readonly sandboxes: readonly Made[] }>,
+  ): Promise<void> {
+    const name = this.#name('fork');
+    await this.#makeSandbox(`sandbox ${name}`, async () => {
+      const { sandboxes } = await make({ name });
+      return sandboxes[0] ?? { id: '' };
+    });
   }
 
   async #makeSandbox(key: string, make: () => Promise<Made>): Promise<void> {

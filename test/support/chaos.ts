@@ -20,12 +20,24 @@ type Entry = {
   hasService: boolean;
 };
 
+type ChaosOptions = {
+  /** Of every second sandbox. */
+  readonly network?: { readonly enabled: true; readonly allowlist: readonly string[]; readonly ask: string };
+  /** Sandboxes are paused and resumed as well. */
+  readonly sleeps?: boolean;
+};
+
 export class ChaosLoad {
   readonly sandboxes = new Map<string, Entry>();
   readonly snapshots = new Map<string, { isSure: boolean }>();
   readonly gone = new Set<string>();
   readonly done: Record<string, number> = {};
   readonly faults: string[] = [];
+  /** Errors that a fault of the host explains, while it lasts. */
+  expected: RegExp | undefined;
+  /** Until everything is deleted: a full disk takes no log. */
+  mayLoseLog = false;
+  readonly #options: ChaosOptions;
   /** Number of checked log lines of services. */
   logLines = 0;
   #daemon: Daemon;
@@ -33,8 +45,16 @@ export class ChaosLoad {
   readonly #busy = new Set<string>();
   #counter = 0;
 
-  constructor(daemon: Daemon) {
+  constructor(daemon: Daemon, options: ChaosOptions = {}) {
     this.#daemon = daemon;
+    this.#options = options;
+  }
+
+  /** The id of a sandbox that from now on has no part in the load. */
+  take(): string | undefined {
+    const id = [...this.sandboxes.keys()].find((each) => !this.#busy.has(each));
+    if (id !== undefined) this.sandboxes.delete(id);
+    return id;
   }
 
   /** Works until the daemon exits or the signal aborts. */
@@ -46,8 +66,8 @@ export class ChaosLoad {
         else await sleep(20);
       } catch (error) {
         // A broken connection means that the daemon was killed. An error response must have a known reason.
-        if (isAnswer(error)) this.faults.push(`${name}: ${error.message}`);
-        else this.#isDown = true;
+        if (!isAnswer(error)) this.#isDown = true;
+        else if (this.expected?.test(error.message) !== true) this.faults.push(`${name}: ${error.message}`);
       }
     }
   }
@@ -83,6 +103,10 @@ export class ChaosLoad {
     const { sandboxes, snapshots } = await listHoldings(this.#daemon);
     await Promise.all(sandboxes.map((id) => this.#daemon.api.delete(id)));
     for (const id of snapshots) await this.#daemon.api.call('DELETE', `/snapshots/${id}`);
+    for (const id of [...sandboxes, ...snapshots]) this.gone.add(id);
+    this.sandboxes.clear();
+    this.snapshots.clear();
+    this.mayLoseLog = false;
   }
 
   async #checkContents(): Promise<string[]> {
@@ -109,6 +133,7 @@ export class ChaosLoad {
     const { api } = this.#daemon;
     const { state } = await new ServiceClient(api, id).status();
     const broken = state === 'running' ? [] : [`${id}: its service is ${state}`];
+    if (this.mayLoseLog) return broken;
     let since = 0;
     let text = '';
     for (;;) {
@@ -133,10 +158,26 @@ export class ChaosLoad {
   readonly #operations = {
     create: async () => {
       if (this.sandboxes.size >= MAX_SANDBOXES) return false;
-      const { id } = await this.#daemon.api.create({ memory_mib: 128 });
+      const { network: { ask, ...network } = { ask: undefined } } = this.#options;
+      const hasNetwork = ask !== undefined && this.#counter++ % 2 === 0;
+      const { id } = await this.#daemon.api.create({ memory_mib: 128, ...(hasNetwork && { network }) });
       this.#entry(id).isSure = true;
+      if (!hasNetwork) return true;
+      this.#busy.add(id);
+      try {
+        await this.#daemon.api.sh(id, ask);
+      } finally {
+        this.#busy.delete(id);
+      }
       return true;
     },
+    sleep: () =>
+      this.#withSandbox(async (id) => {
+        if (this.#options.sleeps !== true) return false;
+        await this.#daemon.api.ask('pauseSandbox', { params: { id }, body: {} });
+        await this.#daemon.api.ask('resumeSandbox', { params: { id }, body: {} });
+        return true;
+      }),
     exec: () =>
       this.#withSandbox(async (id, { files }) => {
         const text = `written-${this.#counter++}`;

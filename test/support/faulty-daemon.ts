@@ -50,6 +50,26 @@ class FileFaults implements Faults {
   }
 }
 
+/** The host's clock is off by the milliseconds in this file, which a test changes. */
+function followClock(path: string): void {
+  let offsetMs = 0;
+  const RealDate = Date;
+  const now = (): number => RealDate.now() + offsetMs;
+  globalThis.Date = new Proxy(RealDate, {
+    construct: (target, args) => Reflect.construct(target, args.length === 0 ? [now()] : args),
+    get: (target, name) => (name === 'now' ? now : Reflect.get(target, name)),
+  });
+  const read = (): void => {
+    try {
+      offsetMs = Number(readFileSync(path, 'utf8'));
+    } catch {
+      offsetMs = 0;
+    }
+  };
+  setInterval(read, 200).unref();
+}
+
+if (process.env.TEST_CLOCK !== undefined) followClock(process.env.TEST_CLOCK);
 await serve(process.argv.slice(2), {
   faults: new FileFaults(process.env.TEST_FAULTS ?? ''),
   helpers: HELPERS,

@@ -6,7 +6,7 @@ import type { DenialLog } from './denial-log.ts';
 import { Dialler, type DiallerOptions, diallerOf, gatewayOf } from './dialler.ts';
 import type { Egress } from './egress.ts';
 import { endHeld, isControl, type Users } from './held-process.ts';
-import type { NetworkSlot } from './subnet.ts';
+import { type NetworkSlot, runDirOf } from './subnet.ts';
 
 export type DiallersOptions = {
   /** Path of the program (native/egressd.c). */
@@ -26,6 +26,8 @@ type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
   readonly secrets: DiallerOptions['gateway']['secrets'];
 };
 
+const DIRECTORY = 'egress';
+
 export class Diallers {
   readonly #options: DiallersOptions;
   /** Of their process records, private to the daemon; created and removed as needed. */
@@ -35,7 +37,7 @@ export class Diallers {
 
   constructor(options: DiallersOptions) {
     this.#options = options;
-    this.#dir = join(options.runDir, 'egress');
+    this.#dir = join(options.runDir, DIRECTORY);
   }
 
   /** Starts nothing. */
@@ -88,7 +90,7 @@ export class Diallers {
     await endHeld(record, this.#options.users);
   }
 
-  #recordOf({ namespace }: NetworkSlot): string {
-    return join(this.#dir, basename(namespace));
+  #recordOf(slot: NetworkSlot): string {
+    return join(runDirOf(slot), DIRECTORY, basename(slot.namespace));
   }
 }

@@ -9,7 +9,7 @@ import type { Table } from '../store/store.ts';
 import type { NetHelper } from './helper.ts';
 import { RESOLVER_PORT } from './resolver/resolver.ts';
 import { hostRules, NO_ROUTER, removeHostRules } from './rules/host.ts';
-import { freeSubnets, isAnchor, readRoutes, Subnet, tableOf } from './subnet.ts';
+import { findClash, freeSubnets, isAnchor, readRoutes, Subnet, tableOf } from './subnet.ts';
 
 /** Stored in the registry under one key. */
 export type HostSideRecord = {
@@ -130,7 +130,7 @@ async function otherAnchors(subnet?: Subnet): Promise<string[]> {
 }
 
 /** A range is taken if its anchor link exists. AppError conflict. */
-async function chooseSubnet({ subnet: requested }: HostSideOptions): Promise<Subnet> {
+async function chooseSubnet({ subnet: requested, records }: HostSideOptions): Promise<Subnet> {
   const links = await listLinks();
   const isTaken = ({ anchor }: Subnet) => links.includes(anchor);
   if (requested !== undefined) {
@@ -141,7 +141,14 @@ async function chooseSubnet({ subnet: requested }: HostSideOptions): Promise<Sub
       `network_subnet ${subnet} is that of another daemon, which has the link ${subnet.anchor}; choose another with --network-subnet, or remove the link if no such daemon is left`,
     );
   }
-  const free = freeSubnets(await readRoutes()).find((subnet) => !isTaken(subnet));
+  const routes = await readRoutes();
+  // Paused sandboxes have addresses of the range of an earlier boot.
+  const earlier = parseIpv4Range(records.get(RECORD)?.subnet ?? '');
+  if (earlier !== undefined) {
+    const subnet = new Subnet(earlier);
+    if (!isTaken(subnet) && findClash(subnet, routes) === undefined) return subnet;
+  }
+  const free = freeSubnets(routes).find((subnet) => !isTaken(subnet));
   if (free !== undefined) return free;
   throw new AppError(
     'conflict',

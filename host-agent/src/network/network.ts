@@ -2,8 +2,8 @@
 // host's part is set up for the first sandbox that needs a network, and removed when the daemon stops and no sandbox
 // has one.
 import { randomInt } from 'node:crypto';
-import { mkdir, readdir, rmdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, rmdir, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
@@ -22,6 +22,9 @@ import type { PortMap } from './rules/host.ts';
 import { ServedGuest } from './served-guest.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
+
+/** `statfs` has it for a bind-mounted namespace, and not for the file beneath (linux/magic.h). */
+const NSFS_MAGIC = 0x6e736673;
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -58,7 +61,7 @@ export class Network {
     this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, gateway, log });
     this.#published = new Published({
       program: options.portProgram,
-      dir: join(runDir, 'ports'),
+      runDir,
       users: portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
       cut: ({ namespace, guestIp }, { guestPort = 0, hostIp = '-', hostPort = 0 }: Partial<PortMap> = {}) =>
@@ -107,7 +110,7 @@ export class Network {
   async create(slot: NetworkSlot): Promise<void> {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
-    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    await mkdir(dirname(namespace), { recursive: true, mode: 0o700 });
     try {
       await this.#slow.request(
         ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
@@ -118,6 +121,27 @@ export class Network {
       const isStopping = isAppError(error) && error.code === 'cancelled';
       throw this.#hasCreated || isStopping ? error : hostLacks(error);
     }
+  }
+
+  /** Whether its namespace exists: not after a reboot of the host, or of the container that the daemon runs in. */
+  async exists({ namespace }: NetworkSlot): Promise<boolean> {
+    const { type } = await statfs(namespace).catch(() => ({ type: undefined }));
+    return type === NSFS_MAGIC;
+  }
+
+  /** A slot with the same addresses in this run directory, for `createAgain`. */
+  placed(slot: NetworkSlot): NetworkSlot {
+    return { ...slot, namespace: join(this.#dir, linkOf(slot)) };
+  }
+
+  /** As `create`, of a slot that does not exist any more. AppError conflict for an invalid record. */
+  async createAgain(slot: NetworkSlot): Promise<void> {
+    const { subnet } = await this.#open();
+    assertOwnAddresses(slot, subnet);
+    // Processes of the lost one may still hold its ports.
+    await this.stop(slot);
+    await this.#removeSlot(slot.namespace, undefined);
+    await this.create(slot);
   }
 
   /** An earlier daemon made it: it is taken. */
@@ -222,8 +246,11 @@ export class Network {
   async destroy(slot: NetworkSlot): Promise<void> {
     await this.stop(slot);
     await this.#quick.unwatch(slot.namespace);
-    await this.#removeSlot(linkOf(slot), slot.guestIp);
+    await this.#removeSlot(slot.namespace, slot.guestIp);
     this.#taken.delete(linkOf(slot));
+    // That of an earlier configuration; it contains those of other sandboxes until then.
+    const dir = dirname(slot.namespace);
+    if (dir !== this.#dir) await rmdir(dir).catch(() => undefined);
   }
 
   /** Garbage collection: removes slots that no sandbox has, and the host's part if no slot is in use. */
@@ -243,7 +270,7 @@ export class Network {
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
       if (retained.has(name)) continue;
-      await this.#removeSlot(name, subnet.guestIp(name));
+      await this.#removeSlot(join(this.#dir, name), subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed an unused network of an earlier daemon');
     }
     await this.#diallers.tidy(retained);
@@ -266,8 +293,8 @@ export class Network {
     this.#slow.close();
   }
 
-  async #removeSlot(link: string, guestIp: string | undefined): Promise<void> {
-    await this.#slow.request(['remove', join(this.#dir, link), link]);
+  async #removeSlot(namespace: string, guestIp: string | undefined): Promise<void> {
+    await this.#slow.request(['remove', namespace, linkOf({ namespace })]);
     if (guestIp === undefined) return;
     await this.#slow.request(['forget', guestIp]).catch((err) => {
       this.#options.log.warn({ err, guestIp }, 'cannot remove the conntrack entries of a deleted sandbox');

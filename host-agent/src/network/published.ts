@@ -1,20 +1,20 @@
 // The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
 // the guest.
 import { readdir, rmdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { controlOf, endHeld, isControl, isHeld, type Users } from './held-process.ts';
 import { PortControl, type PortMode } from './port-control.ts';
 import { indexesOf, type PublishedPort, readHeldPorts, startHolder } from './port-holder.ts';
 import { asleepRules, closePort, openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts, toMaps } from './rules/host.ts';
-import type { NetworkSlot, Subnet } from './subnet.ts';
+import { type NetworkSlot, runDirOf, type Subnet } from './subnet.ts';
 
 export type PublishedOptions = {
   /** Path of the holder program. */
   readonly program: string;
-  /** Directory of the holders' process records, private to the daemon; created and removed as needed. */
-  readonly dir: string;
+  /** Contains the directory of the holders' process records, private to the daemon; created and removed as needed. */
+  readonly runDir: string;
   /** User ids of the holders. */
   readonly users: Users;
   /** Runs nftables commands in a namespace; `-` is the host's namespace. */
@@ -222,18 +222,17 @@ export class Published {
   }
 
   /** Resolves when the ports are free. Idempotent. */
-  async remove(subnet: Subnet | undefined, { namespace }: NetworkSlot): Promise<void> {
-    const entry = this.#ports.get(namespace);
-    if (entry === undefined) return;
-    await entry.last;
-    for (const holder of entry.holders) this.#endControl(holder);
-    const maps = toMaps(entry.slot, portsOf(entry));
+  async remove(subnet: Subnet | undefined, slot: NetworkSlot): Promise<void> {
+    const entry = this.#ports.get(slot.namespace);
+    await entry?.last;
+    for (const holder of entry?.holders ?? []) this.#endControl(holder);
+    const maps = entry === undefined ? [] : toMaps(slot, portsOf(entry));
     if (subnet !== undefined) await this.#removeMaps(subnet, maps);
     // Without it they notice when they send next.
-    if (maps.length > 0) await this.#options.cut(entry.slot).catch(() => undefined);
-    // Also one whose start failed.
-    for (const record of await this.#recordsOf(entry.slot)) await this.#end(record);
-    this.#ports.delete(namespace);
+    if (maps.length > 0) await this.#options.cut(slot).catch(() => undefined);
+    // Also one whose start failed, or that only an earlier daemon knew.
+    for (const record of await this.#recordsOf(slot)) await this.#end(record);
+    this.#ports.delete(slot.namespace);
   }
 
   /** Holders stay. */
@@ -260,11 +259,12 @@ export class Published {
    * replaces the port maps by those of the existing guests.
    */
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
-    const unused = (await this.#records()).filter((name) => !this.#ports.has(join(netDir, linkOf(name))));
+    const dir = recordsIn(this.#options.runDir);
+    const unused = (await namesIn(dir)).filter((name) => !this.#ports.has(join(netDir, linkOf(name))));
     const failures: unknown[] = [];
     // In parallel: a process that does not end delays the others otherwise.
     await Promise.all(
-      unused.map((name) => this.#end(join(this.#options.dir, name)).catch((error) => failures.push(error))),
+      unused.map((name) => this.#end(join(dir, name)).catch((error) => failures.push(error))),
     );
     const maps = [...this.#ports.values()].flatMap((entry) =>
       entry.isAsleep ? [] : toMaps(entry.slot, portsOf(entry)),
@@ -289,31 +289,35 @@ export class Published {
   }
 
   async #end(record: string): Promise<void> {
-    const { dir, users } = this.#options;
-    await endHeld(record, users);
+    await endHeld(record, this.#options.users);
     // Fails while the directory contains records of other sandboxes.
-    await rmdir(dir).catch(() => undefined);
+    await rmdir(dirname(record)).catch(() => undefined);
   }
 
-  /** Names of the records of all sandboxes. */
-  async #records(): Promise<string[]> {
-    return (await readdir(this.#options.dir).catch(() => [])).filter((name) => !isControl(name));
-  }
-
-  async #recordsOf({ namespace }: NetworkSlot): Promise<string[]> {
-    const names = (await this.#records()).filter((name) => linkOf(name) === basename(namespace));
-    return names.map((name) => join(this.#options.dir, name));
+  async #recordsOf(slot: NetworkSlot): Promise<string[]> {
+    const dir = recordsIn(runDirOf(slot));
+    const names = (await namesIn(dir)).filter((name) => linkOf(name) === basename(slot.namespace));
+    return names.map((name) => join(dir, name));
   }
 
   /** The first has the name of the slot's link. */
   #freeRecord({ slot, holders }: Entry): string {
-    const first = join(this.#options.dir, basename(slot.namespace));
+    const first = join(recordsIn(runDirOf(slot)), basename(slot.namespace));
     const taken = new Set(holders.map(({ record }) => record));
     for (let number = 1; ; number++) {
       const record = number === 1 ? first : `${first}${SEPARATOR}${number}`;
       if (!taken.has(record)) return record;
     }
   }
+}
+
+function recordsIn(runDir: string): string {
+  return join(runDir, 'ports');
+}
+
+/** Names of the records of all sandboxes. */
+async function namesIn(dir: string): Promise<string[]> {
+  return (await readdir(dir).catch(() => [])).filter((name) => !isControl(name));
 }
 
 /** Between the name of a link and a number. */

@@ -1,5 +1,6 @@
 // The address range of all sandboxes of a daemon. Each sandbox has a slot: four addresses, and a namespace with a tap.
 import { createHash } from 'node:crypto';
+import { dirname } from 'node:path';
 import { AppError } from '../lib/errors.ts';
 import {
   doRangesOverlap,
@@ -175,7 +176,12 @@ export function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>
   }
 }
 
+/** Of records of its processes. It is that of the daemon that made the namespace, which may not be this one's. */
+export function runDirOf({ namespace }: Pick<NetworkSlot, 'namespace'>): string {
+  return dirname(dirname(namespace));
+}
+
 /** The namespace file has the same name as the link. */
-export function linkOf({ namespace }: NetworkSlot): string {
+export function linkOf({ namespace }: Pick<NetworkSlot, 'namespace'>): string {
   return namespace.slice(namespace.lastIndexOf('/') + 1);
 }

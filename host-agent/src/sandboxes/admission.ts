@@ -142,9 +142,10 @@ export class Admission {
   /** Guests may touch all of their memory at any time. */
   #checkPromises(pending: readonly Need[], used: InUse, { memoryTotalBytes }: HostCapacity): void {
     const { memoryReserveBytes, memoryOvercommit } = this.#options;
-    const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
+    const withOverhead = (memoryMib: readonly number[]) => sum(memoryMib, (mib) => mib + VMM_OVERHEAD_MIB);
+    const pendingMib = sum(pending, ({ memoryMib }) => withOverhead(memoryMib));
     const sharedMib = toMib(used.sharedBytes + sumShared(pending));
-    const promisedMib = sharedMib + used.bootedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
+    const promisedMib = sharedMib + used.bootedMib + withOverhead(used.memoryMib) + pendingMib;
     const budgetMib = Math.floor(
       (Math.max(0, memoryTotalBytes - memoryReserveBytes) * memoryOvercommit) / MIB,
     );

@@ -74,7 +74,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     this.#admission = new Admission({
       ...capacity,
       maxSandboxes: creates.limits.sandboxes,
-      inUse: () => countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, engines.ifChosen ?? {}),
+      inUse: () => countInUse(this.#sandboxes.values(), this.#sweeps.sandboxes, engines.ifChosen ?? {}),
       freeing: () => this.#sweeps.next(),
       giveWay: () => this.#templates.giveWay(),
     });
@@ -90,7 +90,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     });
     this.#limits = new Limits({
       ...tenants,
-      sandboxes: () => [...this.#sandboxes.values()].map(toHolding),
+      sandboxes: () => this.#sandboxes.values().map(toHolding),
       snapshots: () => this.#snapshots.owners,
     });
     this.sleep = new Sleep({

@@ -8,6 +8,7 @@ import { endProcess } from '../lib/process-record.ts';
 import type { PausedRecord, SandboxRecord } from './record.ts';
 import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptPaused, adoptResources, releaseResources, sweepResources } from './resources/index.ts';
+import { placeNetwork } from './resources/network.ts';
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { isOfEarlierBoot } from './resources/vmm.ts';
 import { Sandbox } from './sandbox.ts';
@@ -78,7 +79,8 @@ async function adoptSandbox(context: ReconcileContext, id: string, found: ReadyR
   const paused = isRollingBack ? stored.paused : await findPaused(contextOf(context, id), stored);
   if (paused !== undefined) {
     // Its VMM, if there is one, is a stray; the next one has the directories of this daemon.
-    const asleep = { ...contextOf(context, id), record: { ...stored, paused } };
+    const record = await placeNetwork(context, id, { ...stored, paused });
+    const asleep = { ...contextOf(context, id), record };
     await adoptPaused(asleep);
     return new Sandbox(asleep);
   }
@@ -89,7 +91,16 @@ async function adoptSandbox(context: ReconcileContext, id: string, found: ReadyR
   const sandbox = { ...contextOf(context, id, record), record };
   await adoptResources(sandbox);
   const exit = sandbox.handles.vm?.exit;
-  return new Sandbox(exit === undefined ? sandbox : { ...sandbox, record: { ...record, exit } });
+  if (exit === undefined) return new Sandbox(sandbox);
+  return new Sandbox({ ...sandbox, record: { ...(await withoutLostNetwork(context, record)), exit } });
+}
+
+/** Of a VM that has ended. Its addresses are free then. */
+async function withoutLostNetwork({ network, log }: ReconcileContext, record: ReadyRecord) {
+  const { network: slot, ...others } = record;
+  if (slot === undefined || (await network.exists(slot))) return record;
+  await network.destroy(slot).catch((err) => log.warn({ err }, 'cannot remove what is left of a network'));
+  return others;
 }
 
 /** A rollback that was not completed is undone: the VMM of its guest, if there is one, is a stray. */

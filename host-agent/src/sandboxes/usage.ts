@@ -12,29 +12,37 @@ import type { ResolvedSandboxOptions } from './types.ts';
 /** What a guest writes to its layer before its first use. */
 const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
-/** `leaving`: deleted sandboxes whose VMMs may still run. */
+/** In one walk, for each create. `leaving`: deleted sandboxes whose VMMs may still run. */
 export function countInUse(
-  sandboxes: readonly Sandbox[],
-  leaving: readonly Sandbox[],
+  sandboxes: Iterable<Sandbox>,
+  leaving: Iterable<Sandbox>,
   {
     sharedBytes = 0,
     bootedOverheadMib = VMM_OVERHEAD_MIB,
   }: Pick<Engine, 'sharedBytes' | 'bootedOverheadMib'>,
 ): ReturnType<AdmissionOptions['inUse']> {
-  const awake = sandboxes.filter(({ record, isReplaced }) => record.paused === undefined || isReplaced);
-  const running = [...sandboxes, ...leaving].filter(
-    ({ running, isReplaced }) => isReplaced || (running !== undefined && running.vm.exit === undefined),
-  );
-  const memoryMib = running.map(({ record }) => record.options.memoryMib);
-  const booted = running.filter(({ running }) => running?.vm.identity.memory.kind !== 'copy-on-write');
-  const bootedMib = booted.length * (bootedOverheadMib - VMM_OVERHEAD_MIB);
-  return { sandboxes: awake.length, memoryMib, sharedBytes, bootedMib };
+  const memoryMib: number[] = [];
+  let [awake, booted] = [0, 0];
+  const countVm = ({ record, running, isReplaced }: Sandbox): void => {
+    if (!isReplaced && (running === undefined || running.vm.exit !== undefined)) return;
+    memoryMib.push(record.options.memoryMib);
+    if (running?.vm.identity.memory.kind !== 'copy-on-write') booted++;
+  };
+  for (const sandbox of sandboxes) {
+    if (sandbox.record.paused === undefined || sandbox.isReplaced) awake++;
+    countVm(sandbox);
+  }
+  for (const sandbox of leaving) countVm(sandbox);
+  const bootedMib = booted * (bootedOverheadMib - VMM_OVERHEAD_MIB);
+  return { sandboxes: awake, memoryMib, sharedBytes, bootedMib };
 }
 
 export function toHolding({ record, isReplaced }: Pick<Sandbox, 'record' | 'isReplaced'>): Holding {
   const { options, owner, paused } = record;
-  const savesItself = options.idle?.action === 'snapshot';
-  return { ...options, owner, savesItself, isPaused: paused !== undefined && !isReplaced };
+  const { vcpus, memoryMib, diskBytes, publish, idle } = options;
+  const savesItself = idle?.action === 'snapshot';
+  const isPaused = paused !== undefined && !isReplaced;
+  return { owner, vcpus, memoryMib, diskBytes, publish, savesItself, isPaused };
 }
 
 /** `count`: of a fork; absent for a create. A copy's inherited service was checked when the original was created. */

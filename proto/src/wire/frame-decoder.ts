@@ -17,8 +17,9 @@ export class FrameDecoder {
   #length = 0;
   #shift = 0;
   #partial: Buffer | undefined;
-  /** With `isLending`: the buffer that assembles each frame that spans chunks. */
-  readonly #sharedBuffer: Buffer | undefined;
+  readonly #isLending: boolean;
+  /** With `isLending`: the buffer that assembles each frame that spans chunks, from the first of them on. */
+  #sharedBuffer: Buffer | undefined;
   #filled = 0;
   #generation = 0;
 
@@ -29,7 +30,7 @@ export class FrameDecoder {
   constructor(padding: Padding, onFrame: (encoded: Buffer) => void, isLending = false) {
     this.#padding = padding;
     this.#onFrame = onFrame;
-    this.#sharedBuffer = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
+    this.#isLending = isLending;
   }
 
   /** Minimum number of bytes missing from the current frame; 0 at a frame boundary. */
@@ -76,10 +77,16 @@ export class FrameDecoder {
         at += length;
         this.#deliver(chunk.subarray(at - length, at));
       } else {
-        this.#partial = this.#sharedBuffer?.subarray(0, length) ?? Buffer.allocUnsafe(length);
+        this.#partial = this.#takeBuffer(length);
         this.#filled = 0;
       }
     }
+  }
+
+  #takeBuffer(length: number): Buffer {
+    if (!this.#isLending) return Buffer.allocUnsafe(length);
+    this.#sharedBuffer ??= Buffer.allocUnsafeSlow(MAX_FRAME_BYTES);
+    return this.#sharedBuffer.subarray(0, length);
   }
 
   #fill(chunk: Buffer, at: number, partial: Buffer): number {

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Policy, SandboxLimits } from '@sandboxd/api';
-import { pino } from 'pino';
+import { type Level, pino } from 'pino';
 import type { Test } from 'tap';
 import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
@@ -72,6 +72,8 @@ export type MemoryDaemonOptions = Partial<
   /** Wraps a table of the registry. */
   readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
+  /** Of the lines that are kept; all by default. */
+  readonly logLevel?: Level;
 };
 
 export type MemoryDaemon = {
@@ -107,7 +109,10 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   t.setTimeout(scaled(LIMIT_MS));
   const home = options.home ?? (await makeHome(t));
   const lines: LogLine[] = [];
-  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const log = pino(
+    { level: options.logLevel ?? 'debug' },
+    { write: (line: string) => lines.push(JSON.parse(line)) },
+  );
   const store = await Store.open(join(home.dataDir, 'state.lmdb'));
   const records = store.table<SandboxRecord>('sandboxes');
   const snapshotRecords = store.table<SnapshotRecord>('snapshots');

@@ -149,8 +149,8 @@ export class MemoryEngine implements Engine {
 
   adopt(identity: VmmIdentity, { onResumed }: AdoptOptions): Vm | null {
     this.host.counts.adopts++;
-    const machine = this.host.running.find(({ identity: { pid } }) => pid === identity.pid);
-    if (machine === undefined) return null;
+    const machine = this.host.machines[identity.pid - FIRST_PID];
+    if (machine === undefined || machine.exit !== undefined) return null;
     if (machine.isPaused) {
       machine.isPaused = false;
       queueMicrotask(() => onResumed?.());

@@ -1,4 +1,5 @@
 // Networks of sandboxes that exist only as records: each call is recorded, and fails where a test asks for it.
+import { basename, join } from 'node:path';
 import type { EgressRecord, NetworkPolicy, NetworkSlot } from '../../../host-agent/src/network/index.ts';
 import type { SandboxNetworks } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 
@@ -38,6 +39,24 @@ export class RecordingNetwork implements SandboxNetworks {
 
   async create(slot: NetworkSlot) {
     this.#call('create', slot);
+  }
+
+  /** The namespaces that were lost. */
+  readonly lost = new Set<string>();
+  /** Where a network is made again. */
+  place = '/ns';
+
+  async exists({ namespace }: NetworkSlot) {
+    return !this.lost.has(namespace);
+  }
+
+  placed(slot: NetworkSlot) {
+    return { ...slot, namespace: join(this.place, basename(slot.namespace)) };
+  }
+
+  async createAgain(slot: NetworkSlot) {
+    this.#call('create again', slot);
+    this.lost.delete(slot.namespace);
   }
 
   async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[], isAsleep = false) {
@@ -133,5 +152,6 @@ export class RecordingNetwork implements SandboxNetworks {
 
   async destroy(slot: NetworkSlot) {
     this.#call('destroy', slot);
+    this.lost.add(slot.namespace);
   }
 }

@@ -157,6 +157,19 @@ t.test('connections wake it, and its own go on or end at once', async (t) => {
   t.equal(await held, 'held', 'the next daemon is told of a connection that waits');
   t.equal(await askFromOutside('later'), 'later');
 
+  await pause();
+  await daemon.end();
+  await sh(
+    `umount ${directories.runDir}/net/${(await sh('ip -br link')).match(/sbx\w+(?<!0{6})(?=@)/)?.[0]}`,
+  );
+  daemon = await spawnDaemon(directories, { onExit: 'keep', flags });
+  t.equal(
+    await ask('anew'),
+    'anew',
+    'a network that is gone, as after a reboot of a container, is made again',
+  );
+  t.match(await daemon.api.sh(id, 'getent hosts web.example'), WEB_IP);
+
   await pause({ memory: false });
   t.equal(await ask('booted'), 'booted', 'it boots, and its service is waited for');
   t.match(await (await fetch(`${daemon.url}/sandboxes/${id}/logs?since=0`)).text(), /published port resumes/);

@@ -1,8 +1,8 @@
 // The network of a sandbox: its addresses, and the network namespace of its VMM.
-import { readBootId } from '../../lib/proc.ts';
 import type { EgressRecord, NetworkSlot } from '../../network/index.ts';
+import type { SandboxRecord } from '../record.ts';
 import { heldPolicyOf } from '../secret-hosts.ts';
-import type { Resource, SandboxContext, SandboxNetworks } from './resource.ts';
+import type { Resource, ResourceContext, SandboxContext, SandboxNetworks } from './resource.ts';
 
 export const network: Resource = {
   stage: () => 'network',
@@ -30,11 +30,12 @@ export const network: Resource = {
     const { network } = context;
     handles.network = slot;
     network.adopt(slot);
-    if (sandbox.record.paused !== undefined && sandbox.record.vmm?.bootId !== readBootId()) {
-      await makeAgain(network, slot, sandbox);
+    if (sandbox.record.paused !== undefined && !(await network.exists(slot))) {
+      await ensureNetwork(sandbox).catch((err) =>
+        log.warn({ err }, 'a paused sandbox has lost its network; its resume makes it again'),
+      );
       return;
     }
-    // After a reboot of the host, neither the network nor the VMM exists.
     await startNetwork(network, slot, sandbox, true).catch((err) =>
       log.warn({ err }, 'a sandbox has lost its network'),
     );
@@ -55,19 +56,39 @@ export const network: Resource = {
   },
 };
 
-/** A reboot of the host has taken the network of a paused sandbox; its addresses are in its guest's memory. */
-async function makeAgain(
-  network: SandboxNetworks,
-  slot: NetworkSlot,
-  sandbox: SandboxContext,
-): Promise<void> {
+/**
+ * A network that a reboot, of the host or of the daemon's container, has taken gets a place in the run directory of
+ * this daemon.
+ */
+export async function placeNetwork(
+  { network, records }: Pick<ResourceContext, 'network' | 'records'>,
+  id: string,
+  record: SandboxRecord,
+): Promise<SandboxRecord> {
+  if (record.network === undefined || (await network.exists(record.network))) return record;
+  const placed = { ...record, network: network.placed(record.network) };
+  if (placed.network.namespace !== record.network.namespace) await records.put(id, placed);
+  return placed;
+}
+
+/** Makes the network of a paused sandbox again if it is gone: its addresses are in its guest's memory. */
+export async function ensureNetwork(sandbox: SandboxContext): Promise<void> {
+  const { context, record, log } = sandbox;
+  const { network: slot } = record;
+  if (slot === undefined || (await context.network.exists(slot))) return;
+  const { network } = context;
+  await network.createAgain(slot);
   try {
-    await network.create(slot);
     await startNetwork(network, slot, sandbox, false);
-    await network.publish(slot, sandbox.record.options.publish ?? [], true);
-  } catch (err) {
-    sandbox.log.warn({ err }, 'a paused sandbox has lost its network or its published ports');
+  } catch (error) {
+    // The next resume would take one without a resolver for whole.
+    await network.destroy(slot).catch(() => undefined);
+    network.adopt(slot);
+    throw error;
   }
+  await network
+    .publish(slot, record.options.publish ?? [], true)
+    .catch((err) => log.warn({ err }, 'a paused sandbox has lost its published ports'));
 }
 
 async function startNetwork(

@@ -25,6 +25,9 @@ export type SandboxNetworks = Pick<
   Network,
   | 'allocate'
   | 'create'
+  | 'createAgain'
+  | 'exists'
+  | 'placed'
   | 'publish'
   | 'unpublish'
   | 'start'

@@ -8,6 +8,8 @@ import { checksumSparse } from '../../lib/extents.ts';
 
 export const SAVED_FORMAT = 2 as const;
 const MANIFEST_FILE = 'manifest.json';
+/** Until it is whole. One of an earlier daemon is of no use. */
+export const NEW_MANIFEST_FILE = 'manifest.json.new';
 export const DISK_FILE = 'disk';
 
 const fileSchema = z.object({
@@ -185,9 +187,9 @@ export async function withChecksums(
 
 /** Writes the manifest, which makes a saved guest complete. */
 export async function writeManifest(dir: string, manifest: SavedManifest): Promise<void> {
-  const path = join(dir, MANIFEST_FILE);
-  await writeFile(`${path}.new`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600, flush: true });
-  await rename(`${path}.new`, path);
+  const path = join(dir, NEW_MANIFEST_FILE);
+  await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600, flush: true });
+  await rename(path, join(dir, MANIFEST_FILE));
 }
 
 /** AppError internal when it is missing or invalid. */

@@ -8,6 +8,7 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { allocatedBytes, uniqueBytes } from '../../lib/extents.ts';
 import {
   isChecksummed,
+  NEW_MANIFEST_FILE,
   readManifest,
   type SavedManifest,
   verifyFiles,
@@ -160,11 +161,12 @@ export function unfinishedDir(root: string, name: string): string {
   return join(root, `.${name}`);
 }
 
-/** Removes directories for which `keep` returns false, and unfinished ones. Returns the other names. */
+/** Removes directories for which `keep` returns false, and what is unfinished. Returns the other names. */
 export async function sweepSaved(root: string, keep: (name: string) => boolean): Promise<string[]> {
   const names = await readdir(root).catch(() => []);
   const valid = names.filter((name) => !name.startsWith('.') && keep(name));
   for (const name of names) if (!valid.includes(name)) await removeSaved(join(root, name));
+  for (const name of valid) await rm(join(root, name, NEW_MANIFEST_FILE), { force: true });
   return valid;
 }
 

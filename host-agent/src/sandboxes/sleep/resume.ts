@@ -13,6 +13,7 @@ import { environmentOf, metadataOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
 import { agent, connectTo, freshEntropy, networkOf, noteUntrusted } from '../resources/agent.ts';
 import { makeSandboxDirs } from '../resources/files.ts';
+import { ensureNetwork } from '../resources/network.ts';
 import type { Handles, ResourceContext, StartContext, StartFrom } from '../resources/resource.ts';
 import { vmm } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
@@ -87,6 +88,7 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   };
   const start = startContext(input, before, { kind: 'paused', saved, beforeRun });
   await makeSandboxDirs(sandbox.paths);
+  await ensureNetwork(start);
   await vmm.acquire(start);
   const vm = start.handles.vm;
   if (vm === undefined) throw new Error('the VM was not acquired');
@@ -153,6 +155,7 @@ async function boot(input: ResumeInput, before: SandboxRecord): Promise<void> {
   const start = startContext(input, before, { kind: 'boot' });
   try {
     await makeSandboxDirs(sandbox.paths);
+    await ensureNetwork(start);
     await vmm.acquire(start);
     await agent.acquire(start);
     const { vm, guest } = start.handles;

@@ -8,6 +8,7 @@ import { type Admission, asNoSpace } from '../admission.ts';
 import { noSandbox, type SandboxRecord } from '../record.ts';
 import { agent } from '../resources/agent.ts';
 import { makeSandboxDirs } from '../resources/files.ts';
+import { ensureNetwork } from '../resources/network.ts';
 import { stop, vmm } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { exchange, prepareExchange, removeExchange, undoExchange } from '../saved/exchange.ts';
@@ -127,6 +128,7 @@ async function enterSnapshot(input: RollbackInput, startedAt: number): Promise<v
 /** Its commands are frozen until it has this sandbox's identity. */
 async function startGuest(start: ResumeContext) {
   await makeSandboxDirs(start.paths);
+  await ensureNetwork(start);
   await vmm.acquire(start);
   await agent.acquire(start);
   start.signal.throwIfAborted();

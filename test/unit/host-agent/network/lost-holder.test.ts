@@ -17,7 +17,7 @@ t.test('when it wakes another one holds them, and the ports lead to the guest ag
   const nothing = async (): Promise<void> => undefined;
   const published = new Published({
     program,
-    dir: join(dir, 'records'),
+    runDir: dir,
     users: { take: async () => 65_000, group: async () => undefined, handOver: nothing, giveBack: nothing },
     change: async (_, command) => void commands.push(command),
     cut: nothing,
@@ -28,7 +28,7 @@ t.test('when it wakes another one holds them, and the ports lead to the guest ag
   const slot = { namespace: join(dir, 'net', 'l1'), guestIp: '10.99.0.2' } as NetworkSlot;
   t.teardown(() => published.remove(subnet, slot));
   await published.add(subnet, slot, [{ hostPort: 18_080, guestPort: 80 }], false);
-  const path = controlOf(join(dir, 'records', 'l1'));
+  const path = controlOf(join(dir, 'ports', 'l1'));
   const server = createServer((socket) => socket.on('data', (letters) => socket.write(letters)));
   const sockets = new Set<{ destroy(): void }>();
   server.on('connection', (socket) => sockets.add(socket));

@@ -1,9 +1,11 @@
 // Networks of sandboxes from their guests' side, without VMs.
 import '../../../support/network/own-network.ts';
+import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
+import type { HostSideRecord } from '../../../../host-agent/src/network/host-side.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { arp, frame, packet } from '../../../support/network/frames.ts';
 import { Lab, OTHER_IP, PRIVATE_IP, sh, UNHEARD, WEB_IP } from '../../../support/network/lab.ts';
@@ -73,6 +75,79 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   await network.destroy(slot);
   await network.close();
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
+});
+
+t.test('a slot of another run directory is used, removed, and made again when it is lost', async (t) => {
+  const dirs = await Promise.all(['first', 'next'].map((name) => mkdtemp(join(lab.dir, `${name}-`))));
+  const [firstDir = '', nextDir = ''] = dirs;
+  const first = await lab.openNetwork({ runDir: firstDir });
+  lab.names.set('web.example', [WEB_IP]);
+  const slots = [await first.allocate(), await first.allocate()] as const;
+  for (const slot of slots) await first.create(slot);
+  await first.publish(slots[0], [{ hostPort: 18_099, guestPort: 80 }]);
+  await first.close();
+
+  const next = await lab.openNetwork({ runDir: nextDir });
+  const [kept, lost] = slots;
+  for (const slot of slots) next.adopt(slot);
+  await next.adoptPorts(kept, [{ hostPort: 18_099, guestPort: 80 }], false);
+  await next.tidy();
+  t.same(await Promise.all(slots.map((slot) => next.exists(slot))), [true, true]);
+  await next.destroy(kept);
+  t.same(
+    [await next.exists(kept), existsSync(kept.namespace), existsSync(join(firstDir, 'ports'))],
+    [false, false, false],
+    'with its holder',
+  );
+
+  // As a reboot of a container: the mounts are gone, the files may stay, and here a process as well.
+  await next.adoptPorts(lost, [{ hostPort: 18_098, guestPort: 80 }], true);
+  await sh(`umount ${lost.namespace}`);
+  t.equal(await next.exists(lost), false);
+  const last = await lab.openNetwork({ runDir: firstDir });
+  last.adopt(lost);
+  for (let count = 0; count < 2; count++) {
+    await last.createAgain(lost);
+    await last.publish(lost, [{ hostPort: 18_098, guestPort: 80 }], true);
+  }
+  await last.stop(lost);
+  await last.close();
+  const placed = next.placed(lost);
+  t.same(placed, { ...lost, namespace: join(nextDir, 'net', lost.namespace.split('/').at(-1) ?? '') });
+  for (let count = 0; count < 2; count++) await next.createAgain(placed);
+  await next.start(placed, { allowlist: ['web.example'], ...UNHEARD });
+  const guest = await lab.boot(placed);
+  t.match(
+    await guest.js(`${CONNECT}
+      dns.setServers(['${placed.gateway}']);
+      await dns.resolve4('web.example');
+      console.log(await connect('${WEB_IP}'));
+    `),
+    /^hello 93\.184\.215\.1/,
+  );
+  await t.rejects(next.createAgain({ ...placed, guestIp: '192.0.2.2' }), { code: 'conflict' });
+  await next.destroy(placed);
+  await next.close();
+  t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
+  t.same(readdirSync(nextDir), []);
+});
+
+t.test('after a reboot the range is the one of before, as far as it is free', async (t) => {
+  const store = await Store.open(join(await mkdtemp(join(lab.dir, 'range-')), 'state.lmdb'));
+  t.teardown(() => store.close());
+  const records = store.table<HostSideRecord>('network');
+  const record = { subnet: '10.201.0.0/16', bootId: 'an earlier one', isForwardingOurs: true };
+  for (const isTaken of [false, true]) {
+    await records.put('host', record);
+    if (isTaken) await sh('ip route add 10.201.7.0/24 dev lo');
+    const network = await lab.openNetwork({ records });
+    const slot = await network.allocate();
+    t.equal(slot.guestIp.startsWith('10.201.'), !isTaken);
+    await network.destroy(slot);
+    await sh(isTaken ? 'ip route del 10.201.7.0/24 dev lo' : 'true');
+    await network.close();
+    await records.remove('host');
+  }
 });
 
 t.test(

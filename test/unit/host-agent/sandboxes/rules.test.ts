@@ -181,6 +181,10 @@ t.test('unfinished and unknown directories are swept', async (t) => {
   for (const name of ['.half', 'known', 'stranger']) await makeSaved(join(root, name));
   t.same(await sweepSaved(root, (name) => name === 'known'), ['known']);
   t.same(await readdir(root), ['known']);
+  const whole = await readdir(join(root, 'known'));
+  await writeFile(join(root, 'known', 'manifest.json.new'), '{"half');
+  t.same(await sweepSaved(root, () => true), ['known']);
+  t.same(await readdir(join(root, 'known')), whole, 'a power cut while checksums were added');
   t.same(await sweepSaved(join(root, 'nowhere'), () => true), []);
 });
 

@@ -164,6 +164,22 @@ t.test('byte by byte is a split like any other', (t) => {
   t.end();
 });
 
+t.test('an idle connection has no buffer for frames that span chunks', (t) => {
+  const idleBytes = () => process.memoryUsage().arrayBuffers;
+  const before = idleBytes();
+  const frame = wire({ stream: 1, credit: 1 });
+  const frames: string[] = [];
+  const decoders = Array.from(
+    { length: 200 },
+    () => new FrameDecoder('refuse', (encoded) => frames.push(encoded.toString('hex')), true),
+  );
+  for (const decoder of decoders) decoder.push(frame);
+  t.ok(idleBytes() - before < 100 * MAX_FRAME_BYTES, `${idleBytes() - before} bytes of 200 decoders`);
+  for (const part of [frame.subarray(0, 2), frame.subarray(2)]) decoders[0]?.push(part);
+  t.same(frames, new Array(201).fill(frames[0]), 'and one that has a frame in parts gets it');
+  t.end();
+});
+
 t.test('lengths over the limit are violations, before anything is allocated', (t) => {
   const prefix = (length: number): Buffer => {
     const out = Buffer.alloc(varintLength(length));
