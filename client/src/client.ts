@@ -8,6 +8,7 @@ import type {
   CreateOptions,
   DeletedSandboxes,
   Health,
+  HostInfo,
   KeyedOptions,
   ListOptions,
   ListSandboxesOptions,
@@ -82,6 +83,11 @@ export class Client {
   /** Profiles, and the engine that runs sandboxes. */
   profiles(options: CallOptions = {}): Promise<Profiles> {
     return this.#requests.call('listProfiles', options);
+  }
+
+  /** Hosts of the fleet, by name, also those that do not answer; of a daemon alone, itself. */
+  async hosts(options: CallOptions = {}): Promise<readonly HostInfo[]> {
+    return (await this.#requests.call('listHosts', options)).hosts;
   }
 
   /** Presets of networks that the key may use. */

@@ -44,6 +44,9 @@ export const ENGINE: EngineInfo = {
   tried: [],
 };
 
+/** Of a machine of tests. */
+export const CAPACITY = { memoryTotalBytes: 2 ** 34, memoryAvailableBytes: 2 ** 33, diskFreeBytes: 2 ** 40 };
+
 /** Answers of keyed requests without a registry. */
 export class MemoryAnswers {
   readonly #all = new Map<string, RecordedAnswer & Pick<Question, 'fingerprint'>>();
@@ -95,6 +98,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
     console: FAKE_CONSOLE,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
+    readCapacity: async () => CAPACITY,
     listProfiles: async () => [
       {
         name: 'base',

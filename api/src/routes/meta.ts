@@ -1,5 +1,11 @@
 // Health check, profiles, rights of the caller, metrics, and the description of this API.
-import { healthResponse, openApiDocument, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
+import {
+  healthResponse,
+  metricsQuery,
+  openApiDocument,
+  profilesResponse,
+  whoamiResponse,
+} from '../schemas/meta.ts';
 import { json, type Route } from './route.ts';
 
 export const metaRoutes = {
@@ -43,6 +49,7 @@ export const metaRoutes = {
     summary: 'Read the metrics of the daemon in the OpenMetrics format of Prometheus',
     description: 'The metrics cover the whole host, so the daemon refuses the key of a tenant.',
     access: 'metrics',
+    query: metricsQuery,
     answers: [
       {
         status: 200,

@@ -82,6 +82,7 @@ t.test('each verb', async (t) => {
     events: { wrong: ['--no-follow'] },
     mcp: { wrong: ['--tool', 'nosuch'] },
     keys: { fine: [] },
+    hosts: { fine: [] },
     context: { fine: ['list'], wrong: ['use', 'nosuch'] },
     version: { fine: [] },
     completion: { fine: ['bash'], isOther: true },

@@ -16,11 +16,18 @@ import {
   type PlaceRecord,
   readKubeconfig,
 } from '../../../host-agent/src/fleet/index.ts';
-import type { Authenticator, HttpServer, Placement } from '../../../host-agent/src/http/index.ts';
+import type {
+  Authenticator,
+  ConsoleFiles,
+  HttpServer,
+  Placement,
+} from '../../../host-agent/src/http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../../host-agent/src/http/server/hijack.ts';
+import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import { AnswerRecords } from '../../../host-agent/src/idempotency/index.ts';
 import { IngressServer } from '../../../host-agent/src/ingress/index.ts';
 import { serve } from '../../http/support.ts';
+import { NO_CONSOLE } from '../console.ts';
 import {
   type MemoryDaemon,
   type MemoryDaemonOptions,
@@ -49,6 +56,8 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly token?: string;
   readonly unusedMs?: number;
   readonly instance?: string;
+  /** Of its REST interface. */
+  readonly services?: Partial<HttpServices>;
 };
 
 export class Fleet {
@@ -104,6 +113,7 @@ export class Fleet {
       events: daemon.journal,
       limits: LIMITS,
       ...(options.authenticator && { authenticator: options.authenticator }),
+      ...options.services,
     });
     const records = daemon.store.table<PlaceRecord>('fleet_places');
     agent = new NodeAgent({
@@ -142,11 +152,13 @@ export class Fleet {
   /** `writeMs`: ample by default, because a busy machine takes long. */
   async gateway({
     writeMs = 20_000,
+    console = NO_CONSOLE,
     ...times
   }: {
     writeMs?: number;
     sweepMs?: number;
     unboundMs?: number;
+    console?: ConsoleFiles;
   } = {}) {
     const { seal } = this;
     const client = this.client(undefined, 'gateway');
@@ -162,7 +174,7 @@ export class Fleet {
     const ended = new AbortController();
     const map = await catalogue.watch(ended.signal);
     const front = new FleetFront({
-      ...{ catalogue, map, connections, seal, log: this.log },
+      ...{ catalogue, map, connections, seal, log: this.log, console },
       hasTls: false,
       allowedHosts: [{ scheme: 'http', at: { host: 'x', port: undefined } }],
     });

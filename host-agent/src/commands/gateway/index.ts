@@ -1,6 +1,7 @@
 // `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
+import { openConsole } from '../../app/open-console.ts';
 import {
   formatListen,
   isLoopback,
@@ -86,7 +87,7 @@ export const gateway: Command = {
       const starting = catalogue.watch(ended.signal);
       const map = await raceSignal(starting, signal);
       const front = new FleetFront({
-        ...{ catalogue, map, connections, seal, log },
+        ...{ catalogue, map, connections, seal, log, console: openConsole() },
         hasTls: certificate !== undefined,
         allowedHosts: readAllowedHosts(input, certificate !== undefined),
       });
@@ -96,6 +97,7 @@ export const gateway: Command = {
         clientShare: { connections: DEFAULT_CONNECTIONS / 2, peersProgram: HELPERS.peers },
         protocols: ['http/1.1'],
       });
+      front.metrics.connections = () => server.connectionCount;
       const address = await server.listen(listen);
       const listening = `the gateway listens on ${formatListen(address)}`;
       log.info(

@@ -5,6 +5,7 @@ import { ERRORS, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { HttpError } from '../../http/errors.ts';
+import type { ConsoleFiles } from '../../http/index.ts';
 import { newRequestId } from '../../http/middleware.ts';
 import { findRoute, toPath } from '../../http/serve-routes.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
@@ -17,9 +18,14 @@ import { VERSION } from '../../lib/version.ts';
 import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
+import { leadToConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
+import { FleetEvents } from './events/events.ts';
 import type { HostConnections } from './host-connections.ts';
+import { HostTable } from './host-table.ts';
 import { Lists, send } from './lists.ts';
+import { FleetMetrics } from './metrics/fleet-metrics.ts';
+import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { pass, passConnection } from './pass.ts';
 
 /** Another gateway may have made it just now. */
@@ -44,6 +50,7 @@ export type FleetFrontOptions = {
   readonly seal: FleetSeal;
   readonly hasTls: boolean;
   readonly allowedHosts: readonly AllowedHost[];
+  readonly console: ConsoleFiles;
   readonly log: Logger;
 };
 
@@ -52,22 +59,33 @@ export class FleetFront implements ServedGateway {
   readonly #callers: Callers;
   readonly #creates: Creates;
   readonly #lists: Lists;
+  readonly #events: FleetEvents;
+  readonly #fleetMetrics: FleetMetrics;
+  readonly #hostTable: HostTable;
+  /** Of the gateway itself. */
+  readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
   #running = 0;
   #onIdle: () => void = () => undefined;
 
   constructor(options: FleetFrontOptions) {
-    const { map, connections, catalogue, seal } = options;
+    const { map, connections, seal } = options;
     this.#options = options;
+    this.#events = new FleetEvents(map, connections);
+    this.metrics = new GatewayMetrics({ map, eventStreams: () => this.#events.count });
+    this.#fleetMetrics = new FleetMetrics(map, connections, this.metrics);
+    const catalogue = this.metrics.watch(options.catalogue);
     this.#callers = new Callers(map, connections);
     this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
     this.#lists = new Lists(map, connections);
+    this.#hostTable = new HostTable(map, this.#lists);
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
   }
 
   readonly open = {
     idle: (): Promise<void> => {
+      this.#events.stop();
       if (this.#running === 0) return Promise.resolve();
       return new Promise((resolve) => {
         this.#onIdle = resolve;
@@ -77,6 +95,7 @@ export class FleetFront implements ServedGateway {
 
   close(): void {
     this.#options.connections.close();
+    this.metrics[Symbol.dispose]();
   }
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -97,6 +116,7 @@ export class FleetFront implements ServedGateway {
     const { socket } = request;
     const requestId = newRequestId();
     this.#begin(socket);
+    this.metrics.tunnelled(socket);
     socket.on('error', () => socket.destroy());
     try {
       const refusal = findRefusal(request, this.#names, this.#cors);
@@ -124,10 +144,15 @@ export class FleetFront implements ServedGateway {
   async #route(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const { method = 'GET' } = request;
     const plain = toPath(path);
+    if (leadToConsole(this.#options.console, request, response, plain)) return;
     const route = findRoute(method, plain);
+    this.metrics.began(response, route?.name ?? 'unknown');
     switch (route?.name) {
       case 'health':
         return send(response, this.#health());
+      case 'showConsole':
+      case 'readConsoleFile':
+        return serveConsole(this.#options.console, request, response, plain);
       case 'createSandbox':
         return await this.#creates.create(request, response, path);
       case 'listSandboxes':
@@ -136,6 +161,12 @@ export class FleetFront implements ServedGateway {
         return await this.#lists.delete(request, response, path);
       case 'listSnapshots':
         return await this.#lists.list(request, response, path, 'snapshots');
+      case 'listHosts':
+        return await this.#hostTable.serve(request, response);
+      case 'readMetrics':
+        return await this.#fleetMetrics.serve(request, response, path);
+      case 'followEvents':
+        return await this.#events.serve(request, response, path);
     }
     const sandbox = SANDBOX.exec(plain)?.[1];
     if (sandbox !== undefined)
