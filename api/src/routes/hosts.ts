@@ -21,7 +21,7 @@ export const hostRoutes = {
             state: 'ready',
             version: '0.1.0',
             engine: 'chosen',
-            engine_name: 'cloud-hypervisor',
+            engine_name: 'memory',
             cpus: 64,
             memory_bytes: 270_582_939_648,
             memory_promised_bytes: 34_359_738_368,

@@ -585,6 +585,10 @@ export interface components {
              * @description when the last of them was; absent: never
              */
             readonly last_used_at?: string;
+            /** @description at the gateway of a fleet: hosts that do not have it; absent: none of those that answered */
+            readonly missing_on?: readonly string[];
+            /** @description at the gateway of a fleet: hosts that may have an earlier value, as theirs was changed a minute before that of others or earlier; absent: none */
+            readonly older_on?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -594,6 +598,8 @@ export interface components {
             readonly secrets: readonly components["schemas"]["StoredSecret"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         readonly NetworkRequest: {
             /** @description records that the egress log keeps; default: all */

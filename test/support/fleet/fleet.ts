@@ -111,6 +111,7 @@ export class Fleet {
       placement,
       answers,
       events: daemon.journal,
+      secrets: daemon.secrets.secretStore,
       limits: LIMITS,
       ...(options.authenticator && { authenticator: options.authenticator }),
       ...options.services,

@@ -27,6 +27,7 @@ import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { pass, passConnection } from './pass.ts';
+import { FleetSecrets } from './secrets.ts';
 
 /** Another gateway may have made it just now. */
 const UNKNOWN_WAIT_MS = 250;
@@ -62,6 +63,7 @@ export class FleetFront implements ServedGateway {
   readonly #events: FleetEvents;
   readonly #fleetMetrics: FleetMetrics;
   readonly #hostTable: HostTable;
+  readonly #secrets: FleetSecrets;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
@@ -80,6 +82,7 @@ export class FleetFront implements ServedGateway {
     this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
     this.#lists = new Lists(map, connections);
     this.#hostTable = new HostTable(map, this.#lists);
+    this.#secrets = new FleetSecrets({ map, connections, lists: this.#lists, callers: this.#callers });
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
   }
 
@@ -161,6 +164,14 @@ export class FleetFront implements ServedGateway {
         return await this.#lists.delete(request, response, path);
       case 'listSnapshots':
         return await this.#lists.list(request, response, path, 'snapshots');
+      case 'listSecrets':
+        return await this.#secrets.list(request, response, path);
+      case 'getSecret':
+        return await this.#secrets.get(request, response, path);
+      case 'putSecret':
+        return await this.#secrets.change(request, response, path, 'PUT');
+      case 'deleteSecret':
+        return await this.#secrets.change(request, response, path, 'DELETE');
       case 'listHosts':
         return await this.#hostTable.serve(request, response);
       case 'readMetrics':

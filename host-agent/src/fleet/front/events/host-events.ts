@@ -99,7 +99,7 @@ export class HostEvents {
   }
 }
 
-/** Of an event; later than all others for what is none. */
+/** Of an event; for other data later than all events. */
 export function timeOf(data: string | undefined): number {
   const event = data === undefined ? undefined : parseJson(data);
   const at =

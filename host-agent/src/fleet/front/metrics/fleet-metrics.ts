@@ -67,7 +67,7 @@ export class FleetMetrics {
       // The oldest is the first.
       if (this.#permitted.size > MAX_PERMITTED) this.#permitted.delete([...this.#permitted.keys()][0] ?? '');
     } else if (atMs === undefined || performance.now() - atMs > PERMITTED_MS)
-      throw new AppError('upstream', 'no host of the fleet answers, so that nobody can check the key');
+      throw new AppError('upstream', 'no host of the fleet answers, so that the key cannot be checked');
   }
 
   /** Whether one host accepts the key. */
