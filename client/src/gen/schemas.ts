@@ -1480,6 +1480,8 @@ export interface components {
             readonly convert_mode: string;
             /** @description time of the conversion, Unix milliseconds */
             readonly converted_at_unix_ms: number;
+            /** @description at the gateway of a fleet: the hosts that have it; a daemon alone has none */
+            readonly hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1489,6 +1491,8 @@ export interface components {
             readonly images: readonly components["schemas"]["ImageResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         /** @description a sandbox to create; every field is optional */
         readonly CreateSandboxRequest: {

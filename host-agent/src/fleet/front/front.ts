@@ -23,6 +23,7 @@ import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
+import { FleetImages } from './images.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
@@ -64,6 +65,7 @@ export class FleetFront implements ServedGateway {
   readonly #fleetMetrics: FleetMetrics;
   readonly #hostTable: HostTable;
   readonly #secrets: FleetSecrets;
+  readonly #images: FleetImages;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
@@ -82,7 +84,9 @@ export class FleetFront implements ServedGateway {
     this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
     this.#lists = new Lists(map, connections);
     this.#hostTable = new HostTable(map, this.#lists);
-    this.#secrets = new FleetSecrets({ map, connections, lists: this.#lists, callers: this.#callers });
+    const deps = { map, connections, lists: this.#lists, callers: this.#callers };
+    this.#secrets = new FleetSecrets(deps);
+    this.#images = new FleetImages(deps);
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
   }
 
@@ -164,6 +168,16 @@ export class FleetFront implements ServedGateway {
         return await this.#lists.delete(request, response, path);
       case 'listSnapshots':
         return await this.#lists.list(request, response, path, 'snapshots');
+      case 'listImages':
+        return await this.#images.list(request, response, path);
+      case 'getImage':
+        return await this.#images.get(request, response, path);
+      case 'pullImage':
+        return await this.#images.pull(request, response, path);
+      case 'changeImage':
+        return await this.#images.change(request, response, path, 'PATCH');
+      case 'deleteImage':
+        return await this.#images.change(request, response, path, 'DELETE');
       case 'listSecrets':
         return await this.#secrets.list(request, response, path);
       case 'getSecret':

@@ -162,10 +162,10 @@ function compare(a: z.output<typeof entry>, b: z.output<typeof entry>): number {
   return toKey(a).atMs - toKey(b).atMs || (a.id < b.id ? -1 : 1);
 }
 
-export function send(response: ServerResponse, body: object): void {
+export function send(response: ServerResponse, body: object, status = 200): void {
   if (response.headersSent || response.destroyed) return;
   const text = JSON.stringify(body);
-  response.writeHead(200, {
+  response.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
     'cache-control': 'no-store',

@@ -146,6 +146,8 @@ class MessageReader {
 
   constructor(outgoing: ClientRequest, answer: IncomingMessage) {
     this.#outgoing = outgoing;
+    // Between two reads.
+    answer.on('error', () => undefined);
     this.#chunks = answer[Symbol.asyncIterator]();
   }
 
