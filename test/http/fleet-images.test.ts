@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { ask, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
 import { FakeImages, IMAGE } from './fake-images.ts';
 import { openKeyring } from './keyed.ts';
 
@@ -105,6 +106,38 @@ t.test('a delete is of all that have it, and a host that does not answer is name
   await h1.crash();
   const left = await ask(url, 'DELETE', '/images/nginx:alpine');
   t.match(left, { status: 502, body: { error: /a host that does not answer: h1/ } });
+});
+
+t.test('an imported snapshot is on one host, to which its id leads', async (t) => {
+  const fleet = await startFleet(t);
+  const hosts = [await fleet.host('h0'), await fleet.host('h1')];
+  await fleet.ready(2);
+  const { url, map } = await fleet.gateway();
+  const { id } = (await ask(url, 'POST', '/sandboxes', {})).body;
+  await until(() => map.size === 1, 'one place');
+  const taken = await ask(url, 'POST', `/sandboxes/${id}/snapshot`);
+  t.equal(taken.status, 201);
+  const exported = await fetch(`${url}/snapshots/${taken.body.id}/export`);
+  t.equal(exported.status, 200);
+  const archive = Buffer.from(await exported.arrayBuffer());
+  const send = async (headers: Record<string, string> = {}) => {
+    const answer = await fetch(`${url}/snapshots/import`, { method: 'POST', body: archive, headers });
+    return { status: answer.status, body: (await answer.json()) as { id: string } };
+  };
+  const made = await send();
+  t.equal(made.status, 201, JSON.stringify(made.body));
+  const busy = hosts.find(({ daemon }) => daemon.manager.find(id) !== undefined);
+  const other = hosts.find((host) => host !== busy);
+  t.equal(
+    (await ask(other?.url ?? '', 'GET', `/snapshots/${made.body.id}`)).status,
+    200,
+    'on the other host',
+  );
+  t.match(await ask(url, 'GET', `/snapshots/${made.body.id}`), { status: 200, body: { id: made.body.id } });
+  const key = { 'idempotency-key': 'once' };
+  const first = await send(key);
+  t.equal(first.status, 201);
+  t.equal((await send(key)).body.id, first.body.id, 'a retry makes nothing again');
 });
 
 t.test('hosts check the keys', async (t) => {

@@ -24,6 +24,7 @@ import { FleetEvents } from './events/events.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
+import { chooseImportHost } from './import-host.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
@@ -178,6 +179,11 @@ export class FleetFront implements ServedGateway {
         return await this.#images.change(request, response, path, 'PATCH');
       case 'deleteImage':
         return await this.#images.change(request, response, path, 'DELETE');
+      case 'importSnapshot': {
+        const key = [request.headers['idempotency-key']].flat()[0];
+        const host = chooseImportHost(this.#options.map, key);
+        return await pass({ request, response, host, path }, this.#options.connections);
+      }
       case 'listSecrets':
         return await this.#secrets.list(request, response, path);
       case 'getSecret':

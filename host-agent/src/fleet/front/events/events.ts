@@ -190,6 +190,8 @@ class FleetStream {
     while (!signal.aborted) {
       const hosts = this.#map.hosts();
       if (hosts.length > MAX_HOSTS) return this.output.end();
+      // Those that come and go under new names would make it longer and longer.
+      if (this.#position.size > hosts.length) this.#position.trim(hosts.map(({ name }) => name));
       for (const host of hosts) if (!this.#followed.has(host.name)) this.#add(host, undefined);
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
