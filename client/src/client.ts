@@ -9,6 +9,7 @@ import type {
   DeletedSandboxes,
   Health,
   HostChecks,
+  HostInfo,
   KeyedOptions,
   ListOptions,
   ListSandboxesOptions,
@@ -88,6 +89,11 @@ export class Client {
   /** What `sandboxd doctor --quick` finds on the host. */
   checkHost(options: CallOptions = {}): Promise<HostChecks> {
     return this.#requests.call('checkHost', options);
+  }
+
+  /** Hosts of the fleet, by name, also those that do not answer; of a daemon alone, itself. */
+  async hosts(options: CallOptions = {}): Promise<readonly HostInfo[]> {
+    return (await this.#requests.call('listHosts', options)).hosts;
   }
 
   /** Presets of networks that the key may use. */

@@ -51,6 +51,7 @@ export type ServiceSpec = Schemas['ServiceSpec'];
 export type ServiceStatus = Schemas['ServiceStatus'];
 export type LogRecord = Schemas['LogRecord'];
 export type Health = Schemas['HealthResponse'];
+export type HostInfo = Schemas['Host'];
 export type Profiles = Schemas['ProfilesResponse'];
 export type HostChecks = Schemas['HostChecksResponse'];
 export type WhoAmI = Schemas['WhoamiResponse'];

@@ -25,6 +25,8 @@ export type PullProgress = {
 export type PullOptions = KeyedOptions & {
   /** `missing`: pulls only if the image is not stored. */
   readonly pull?: 'always' | 'missing';
+  /** At the gateway of a fleet, the hosts that pull it; default: all. */
+  readonly hosts?: readonly string[];
   /** Called for each step. */
   readonly onProgress?: (progress: PullProgress) => void;
 };
@@ -70,8 +72,12 @@ export class Images {
   }
 
   /** Pulls an image from its registry and converts it. UpstreamError when the registry fails. */
-  async pull(ref: string, { pull = 'always', onProgress, ...options }: PullOptions = {}): Promise<ImageInfo> {
-    const call = { body: { ref, pull }, ...options };
+  async pull(
+    ref: string,
+    { pull = 'always', hosts, onProgress, ...options }: PullOptions = {},
+  ): Promise<ImageInfo> {
+    const query = { host: hosts?.join(',') };
+    const call = { body: { ref, pull }, query, ...options };
     if (onProgress === undefined) return this.#requests.call('pullImage', call);
     let last: Line | undefined;
     const requestId = await this.#requests.lines('pullImage', call, (line) => {

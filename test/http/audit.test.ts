@@ -75,7 +75,7 @@ t.test('each route is recorded in each form, with the key and the result', async
         { decision: 'denied', status: 403, operation: route.access, reason: /is not among read/ },
         `${name}, ${transport}`,
       );
-    } else if (name === 'readMetrics' || name === 'checkHost')
+    } else if (['checkHost', 'listHosts', 'readMetrics'].includes(name))
       t.match(entry, { decision: 'denied', status: 403, reason: /of all tenants/ }, name);
     else
       t.match(entry, { decision: 'allowed', key: 'reader', tenant: 'acme', key_id: /^[0-9a-f]{16}$/ }, name);

@@ -186,7 +186,7 @@ t.test(
       t.match(early.text, new RegExp(`^HTTP/1\\.1 ${status} `));
       t.match(early.text, /^connection: close/im);
     }
-    t.match(await ask(url, 'GET', '/events'), { status: 501, body: { code: 'unsupported' } });
+    t.match(await ask(url, 'POST', '/images/import'), { status: 501, body: { code: 'unsupported' } });
     t.match(await ask(url, 'GET', '/nothing'), { status: 404, body: { code: 'unknown_path' } });
     t.match(await ask(url, 'PATCH', '/sandboxes', {}), { status: 405 });
     t.match(await ask(url, 'GET', '/healthz'), { status: 200, body: { status: 'ok', engine: 'chosen' } });

@@ -113,7 +113,7 @@ export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
 
 /** What the narrow operations open: each is named here, since who may view must see nothing of what is in a guest. */
 export const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
-  metrics: ['checkHost', 'readMetrics'],
+  metrics: ['checkHost', 'listHosts', 'readMetrics'],
   view: [
     'checkNetwork',
     'followEvents',

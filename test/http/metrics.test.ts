@@ -11,7 +11,17 @@ import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { FAKE_SECRETS } from './fake-secrets.ts';
 import { openKeyring } from './keyed.ts';
-import { ask, ENGINE, MemoryAnswers, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
+import {
+  ask,
+  CAPACITY,
+  ENGINE,
+  MemoryAnswers,
+  makeApp,
+  NO_EVENTS,
+  RawClient,
+  serve,
+  UNGUARDED,
+} from './support.ts';
 
 async function read(url: string, key?: string): Promise<{ status: number; text: string; type: string }> {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
@@ -119,6 +129,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     events: NO_EVENTS,
     answers: new MemoryAnswers(),
     engine: () => ENGINE,
+    readCapacity: async () => CAPACITY,
     listUnbakedProfiles: async () => [],
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),

@@ -60,6 +60,9 @@ export const HOST_REPORT: HostReport = {
   ],
 };
 
+/** Of a machine of tests. */
+export const CAPACITY = { memoryTotalBytes: 2 ** 34, memoryAvailableBytes: 2 ** 33, diskFreeBytes: 2 ** 40 };
+
 /** Answers of keyed requests without a registry. */
 export class MemoryAnswers {
   readonly #all = new Map<string, RecordedAnswer & Pick<Question, 'fingerprint'>>();
@@ -112,6 +115,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
     checkHost: async () => HOST_REPORT,
+    readCapacity: async () => CAPACITY,
     listProfiles: async () => [
       {
         name: 'base',

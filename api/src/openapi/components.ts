@@ -22,6 +22,7 @@ import {
   removeResult,
   watchEvent,
 } from '../schemas/file.ts';
+import { host, hostList } from '../schemas/host.ts';
 import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { linkList, linkRequest, madeLink } from '../schemas/link.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
@@ -84,6 +85,8 @@ import { sandboxStats } from '../schemas/stats.ts';
 const NAMED: Readonly<Record<string, z.ZodType>> = {
   ErrorResponse: errorResponse,
   HealthResponse: healthResponse,
+  Host: host,
+  HostList: hostList,
   Profile: profile,
   Engine: engine,
   ProfilesResponse: profilesResponse,

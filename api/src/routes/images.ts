@@ -8,6 +8,7 @@ import {
   imagesQuery,
   importQuery,
   pullImageRequest,
+  pullQuery,
 } from '../schemas/image.ts';
 import { IMAGE } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
@@ -49,6 +50,7 @@ export const imageRoutes = {
     formerly: 'create',
     isExperimental: true,
     headers: KEYED,
+    query: pullQuery,
     body: jsonBody(pullImageRequest),
     answers: [
       { ...MADE[0], headers: KEYED_ANSWER },

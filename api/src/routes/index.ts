@@ -5,6 +5,7 @@ import { consoleRoutes } from './console.ts';
 import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
+import { hostRoutes } from './hosts.ts';
 import { imageRoutes } from './images.ts';
 import { linkRoutes } from './links.ts';
 import { logRoutes } from './logs.ts';
@@ -21,6 +22,7 @@ import { snapshotRoutes } from './snapshots.ts';
 export function routesWithin(limits: RequestLimits) {
   return {
     ...metaRoutes,
+    ...hostRoutes,
     ...consoleRoutes,
     ...mcpRoutes,
     ...imageRoutes,

@@ -2,6 +2,7 @@
 import {
   healthResponse,
   hostChecksResponse,
+  metricsQuery,
   openApiDocument,
   profilesResponse,
   whoamiResponse,
@@ -49,6 +50,7 @@ export const metaRoutes = {
     summary: 'Read the metrics of the daemon in the OpenMetrics format of Prometheus',
     description: 'The metrics cover the whole host, so the daemon refuses the key of a tenant.',
     access: 'metrics',
+    query: metricsQuery,
     answers: [
       {
         status: 200,

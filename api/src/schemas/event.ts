@@ -34,7 +34,11 @@ export const EVENT_KINDS = [
   'snapshot-fetched',
   'snapshot-changed',
   'snapshot-deleted',
+  'host-unreachable',
+  'host-reachable',
 ] as const;
+/** Of the gateway of a fleet; no host records them. */
+export const FLEET_EVENT_KINDS: readonly string[] = ['host-unreachable', 'host-reachable'];
 type EventKind = (typeof EVENT_KINDS)[number];
 
 /** A list of comma-separated values. Undefined if the parameter is absent or empty. */
@@ -88,7 +92,10 @@ export const eventsQuery = z.object({
 
 export const event = z
   .object({
-    id: word('id of the event, for Last-Event-ID'),
+    id: word(
+      'id of the event, for Last-Event-ID; at the gateway of a fleet, what is before its dot is the id of the event at ' +
+        'its host',
+    ),
     at: dateTime('time of the event'),
     kind: z.enum(EVENT_KINDS).describe('kind of the event'),
     sandbox: sandboxId
@@ -97,6 +104,10 @@ export const event = z
         'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
           'own host',
       ),
+    host: word(
+      'at the gateway of a fleet: the host of the event; for host-unreachable and host-reachable: the one of which no ' +
+        'events come, or come again; a daemon alone has none',
+    ).optional(),
     name: word(
       'name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none',
     ).optional(),
@@ -140,7 +151,7 @@ export const event = z
     host_ip: word('for port-published and port-unpublished: the address; every address if absent').optional(),
     host_port: z.int().optional().describe('for port-published and port-unpublished: the port of the host'),
     reason: word(
-      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
+      'for died, hung, idle-kept, pause-failed and host-unreachable: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
         'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s, ' +
         'keep_last, or store after a delete on another host, absent for a request',
     ).optional(),

@@ -4,7 +4,7 @@ import { choice, optional, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, errorCode, unixMs, warnings, word } from './answers.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter } from './label.ts';
-import { nextCursor, pageQuery } from './page.ts';
+import { nextCursor, pageQuery, unreachableHosts } from './page.ts';
 
 const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
@@ -86,6 +86,17 @@ export const imagesQuery = pageQuery.extend({
   name: nameFilter,
 });
 
+export const pullQuery = z.object({
+  host: z
+    .string()
+    .optional()
+    .meta({
+      description:
+        'at the gateway of a fleet: names of the hosts that pull it, comma-separated; default: all; a daemon alone ' +
+        'ignores it',
+    }),
+});
+
 export const importQuery = z.object({
   tag: z
     .string()
@@ -113,6 +124,10 @@ export const image = z
     entries: count('number of files, directories and links').optional(),
     convert_mode: word('conversion method'),
     converted_at_unix_ms: unixMs('time of the conversion'),
+    hosts: z
+      .array(word('name of a host'))
+      .describe('at the gateway of a fleet: the hosts that have it; a daemon alone has none')
+      .optional(),
     warnings,
   })
   .describe('a converted image');
@@ -123,6 +138,7 @@ export const imageProgress = z
     z.object({
       progress: word('human-readable description of the current step'),
       layer: word('layer of the step, as a digest prefix').optional(),
+      host: word('at the gateway of a fleet: the host of the step').optional(),
       bytes: count(
         'compressed bytes downloaded so far, of the layer or, without layer, of all layers',
       ).optional(),
@@ -138,5 +154,9 @@ export const imageProgress = z
   .describe('one line: progress, the image, or the error');
 
 export const imageList = z
-  .object({ images: z.array(image).describe('oldest first'), next_cursor: nextCursor })
+  .object({
+    images: z.array(image).describe('oldest first'),
+    next_cursor: nextCursor,
+    unreachable_hosts: unreachableHosts,
+  })
   .describe('the converted images');

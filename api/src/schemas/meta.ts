@@ -1,10 +1,11 @@
 // Health check, profiles, engine, rights of the caller.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
+import { querySwitch } from '../input/query.ts';
 import { count, dateTime, word } from './answers.ts';
 import { policy } from './policy.ts';
 
-const engineState = z
+export const engineState = z
   .enum(['trying', 'chosen', 'failed'])
   .describe(
     'trying: the daemon tries its engines with guests, and creates wait for the result; failed: no engine works, and creates fail',
@@ -124,6 +125,15 @@ export const hostChecksResponse = z
       .describe('the findings by area'),
   })
   .describe('what `sandboxd doctor --quick` finds on the host');
+
+export const metricsQuery = z.object({
+  hosts: querySwitch(
+    '0',
+    false,
+    '0: at the gateway of a fleet, only the metrics of the gateway; default: also those of all hosts, with the label ' +
+      'host; a daemon alone ignores it',
+  ),
+});
 
 /** A loose object: OpenAPI defines the schema of its documents. */
 export const openApiDocument = z

@@ -13,7 +13,7 @@ import {
 } from '../limits.ts';
 import { warnings, word } from './answers.ts';
 import { hostPattern } from './host-pattern.ts';
-import { nextCursor, pageQuery } from './page.ts';
+import { nextCursor, pageQuery, unreachableHosts } from './page.ts';
 
 /** Where a placeholder may become the value: `header` is any header. */
 export type SecretForm =
@@ -280,11 +280,26 @@ export const storedSecret = z
       .describe('requests that had its value, as far as gateways reported them; of an older daemon: absent')
       .optional(),
     last_used_at: z.iso.datetime().describe('when the last of them was; absent: never').optional(),
+    missing_on: z
+      .array(word('name of a host'))
+      .describe('at the gateway of a fleet: hosts that do not have it; absent: none of those that answered')
+      .optional(),
+    older_on: z
+      .array(word('name of a host'))
+      .describe(
+        'at the gateway of a fleet: hosts that may have an earlier value, as theirs was changed a minute ' +
+          'before that of others or earlier; absent: none',
+      )
+      .optional(),
     warnings,
   })
   .describe('a stored secret');
 
 export const secretListQuery = pageQuery;
 export const secretList = z
-  .object({ secrets: z.array(storedSecret).describe('by name'), next_cursor: nextCursor })
+  .object({
+    secrets: z.array(storedSecret).describe('by name'),
+    next_cursor: nextCursor,
+    unreachable_hosts: unreachableHosts,
+  })
   .describe('stored secrets');

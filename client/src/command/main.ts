@@ -128,6 +128,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   save: 'export',
   load: 'import',
   login: 'context',
+  nodes: 'hosts',
 };
 
 function findVerb(name: string): Verb {

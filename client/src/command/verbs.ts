@@ -11,6 +11,7 @@ import { egress } from './verbs/egress.ts';
 import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
 import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
+import { hosts } from './verbs/hosts.ts';
 import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { open } from './verbs/links.ts';
@@ -74,6 +75,7 @@ export const VERBS: readonly Verb[] = [
   service,
   stats,
   events,
+  hosts,
   mcp,
   inspect,
   checks,

@@ -9,6 +9,7 @@ export const ROUTES = {
   checkHost: {"method":"GET","path":"/host/checks","summary":"Check the requirements and recommendations for the host"},
   describe: {"method":"GET","path":"/openapi.json","summary":"Get the OpenAPI document of this API"},
   showReference: {"method":"GET","path":"/docs","summary":"Show the API reference as an HTML page"},
+  listHosts: {"method":"GET","path":"/hosts","summary":"List the hosts of the fleet"},
   showConsole: {"method":"GET","path":"/console","summary":"Show the console, a web page that uses this API"},
   readConsoleFile: {"method":"GET","path":"/console/{file}","summary":"Read a script or style of the console"},
   serveMcp: {"method":"POST","path":"/mcp","summary":"Serve the tools of sandboxes to an agent by the Model Context Protocol"},
@@ -105,6 +106,7 @@ export type Calls = {
   checkHost: { readonly body: undefined; readonly answer: Schemas['HostChecksResponse'] };
   describe: { readonly body: undefined; readonly answer: unknown };
   showReference: { readonly body: undefined; readonly answer: undefined };
+  listHosts: { readonly body: undefined; readonly answer: Schemas['HostList'] };
   showConsole: { readonly body: undefined; readonly answer: undefined };
   readConsoleFile: { readonly body: undefined; readonly answer: undefined };
   serveMcp: { readonly body: unknown; readonly answer: undefined };

@@ -28,6 +28,53 @@ export interface components {
              */
             readonly engine?: "trying" | "chosen" | "failed";
         };
+        /** @description a host */
+        readonly Host: {
+            /** @description name of the host in its fleet; of a daemon alone, the name of its machine */
+            readonly name: string;
+            /**
+             * @description not-ready: it answers, but the engine of the fleet does not hear from it and places nothing there; unreachable: it does not answer, so that only name and places are known
+             * @enum {string}
+             */
+            readonly state: "ready" | "not-ready" | "unreachable";
+            /** @description for unreachable: why */
+            readonly reason?: string;
+            /** @description version of its daemon */
+            readonly version?: string;
+            /**
+             * Format: date-time
+             * @description when its daemon began
+             */
+            readonly started_at?: string;
+            /**
+             * @description trying: the daemon tries its engines with guests, and creates wait for the result; failed: no engine works, and creates fail
+             * @enum {string}
+             */
+            readonly engine?: "trying" | "chosen" | "failed";
+            /** @description engine (VMM) that it has chosen; absent: none */
+            readonly engine_name?: string;
+            /** @description CPUs of the machine */
+            readonly cpus?: number;
+            /** @description memory of the machine */
+            readonly memory_bytes?: number;
+            /** @description memory that the machine could give to programs now */
+            readonly memory_available_bytes?: number;
+            /** @description free space of its data directory */
+            readonly disk_free_bytes?: number;
+            /** @description memory of the guests of its running sandboxes */
+            readonly memory_promised_bytes?: number;
+            /** @description its sandboxes, paused ones included */
+            readonly sandboxes?: number;
+            /** @description how many it may have */
+            readonly max_sandboxes?: number;
+            /** @description at the gateway of a fleet: sandboxes that have their place there */
+            readonly places?: number;
+        };
+        /** @description the hosts */
+        readonly HostList: {
+            /** @description by name */
+            readonly hosts: readonly components["schemas"]["Host"][];
+        };
         /** @description a root filesystem that sandboxes boot from */
         readonly Profile: {
             /** @description SHA-256 of the root filesystem */
@@ -572,6 +619,10 @@ export interface components {
              * @description when the last of them was; absent: never
              */
             readonly last_used_at?: string;
+            /** @description at the gateway of a fleet: hosts that do not have it; absent: none of those that answered */
+            readonly missing_on?: readonly string[];
+            /** @description at the gateway of a fleet: hosts that may have an earlier value, as theirs was changed a minute before that of others or earlier; absent: none */
+            readonly older_on?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -581,6 +632,8 @@ export interface components {
             readonly secrets: readonly components["schemas"]["StoredSecret"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         readonly NetworkRequest: {
             /** @description records that the egress log keeps; default: all */
@@ -860,7 +913,7 @@ export interface components {
         };
         /** @description an event */
         readonly Event: {
-            /** @description id of the event, for Last-Event-ID */
+            /** @description id of the event, for Last-Event-ID; at the gateway of a fleet, what is before its dot is the id of the event at its host */
             readonly id: string;
             /**
              * Format: date-time
@@ -871,12 +924,14 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-stored" | "snapshot-fetched" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-stored" | "snapshot-fetched" | "snapshot-changed" | "snapshot-deleted" | "host-unreachable" | "host-reachable";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
+            /** @description at the gateway of a fleet: the host of the event; for host-unreachable and host-reachable: the one of which no events come, or come again; a daemon alone has none */
+            readonly host?: string;
             /** @description name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none */
             readonly name?: string;
             /** @description labels of the same at that time; absent if it has none */
@@ -929,7 +984,7 @@ export interface components {
             readonly host_ip?: string;
             /** @description for port-published and port-unpublished: the port of the host */
             readonly host_port?: number;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s, keep_last, or store after a delete on another host, absent for a request */
+            /** @description for died, hung, idle-kept, pause-failed and host-unreachable: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s, keep_last, or store after a delete on another host, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -1459,6 +1514,8 @@ export interface components {
             readonly convert_mode: string;
             /** @description time of the conversion, Unix milliseconds */
             readonly converted_at_unix_ms: number;
+            /** @description at the gateway of a fleet: the hosts that have it; a daemon alone has none */
+            readonly hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1468,6 +1525,8 @@ export interface components {
             readonly images: readonly components["schemas"]["ImageResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         /** @description a sandbox to create; every field is optional */
         readonly CreateSandboxRequest: {

@@ -4,8 +4,15 @@ import { formatSeconds, formatTime, toVisible } from '../parts/format.ts';
 import { toHash } from '../shell/route.ts';
 
 const TONES: Readonly<Record<string, string>> = {
-  ...{ died: 'bad', hung: 'bad', 'pause-failed': 'bad', expired: 'busy' },
-  ...{ created: 'good', forked: 'good', resumed: 'good', recovered: 'good', paused: 'calm' },
+  ...{ died: 'bad', hung: 'bad', 'host-unreachable': 'bad', 'pause-failed': 'bad', expired: 'busy' },
+  ...{
+    created: 'good',
+    forked: 'good',
+    resumed: 'good',
+    recovered: 'good',
+    'host-reachable': 'good',
+    paused: 'calm',
+  },
 };
 
 export function EventList({
@@ -46,6 +53,7 @@ export function describe(event: SandboxEvent): string {
   const { reason, snapshot, source_snapshot_id: source, source_sandbox_id: parent } = event;
   const { changed, port, access, host_port, duration_ms: ms, asleep_ms: asleepMs, closed } = event;
   const parts = [
+    event.host && `host ${event.host}`,
     reason,
     event.origin && `from ${event.origin}`,
     source && `of ${source}`,

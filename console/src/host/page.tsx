@@ -8,6 +8,7 @@ import { daemonUrl } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
 import { Checks } from './checks.tsx';
 import { Figures } from './figures.tsx';
+import { Hosts } from './hosts.tsx';
 
 type Tried = {
   readonly name: string;
@@ -28,6 +29,7 @@ export function HostPage() {
         <h1 id="title">Host</h1>
       </header>
       <div class="panels">
+        <Hosts />
         <Figures />
         {error !== undefined && <Problem error={error} onRetry={reload} />}
         {error === undefined && value === undefined && <Loading what="the host" />}

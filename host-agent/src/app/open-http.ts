@@ -1,11 +1,9 @@
 // Last step of the start: the REST API and the separate listener for metrics.
 import { cpus } from 'node:os';
-import { getAssetKeys, getRawAsset, isSea } from 'node:sea';
 import { type Config, formatListen } from '../config/index.ts';
 import {
   type Authenticator,
   type Certificate,
-  ConsoleFiles,
   createHttpApp,
   createMetricsApp,
   type HttpApp,
@@ -14,18 +12,18 @@ import {
   NO_AUDIT,
 } from '../http/index.ts';
 import type { LogStore } from '../logs/index.ts';
+import { readHostCapacity } from '../sandboxes/admission.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { SandboxSecrets } from '../secrets/index.ts';
 import type { AppContext } from './context.ts';
 import { HostChecks } from './host-checks.ts';
+import { openConsole } from './open-console.ts';
 import type { OpenedEngines } from './open-engines.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
 import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
-/** Prefix of the console's files among the assets of the executable. */
-const CONSOLE = 'console/';
 
 export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
   Pick<OpenedEngines, 'isolation' | 'engines'> &
@@ -80,15 +78,8 @@ export async function openHttp(
   return { server, app };
 }
 
-/** The console within the executable; another way to run the daemon has none. */
-function openConsole(): ConsoleFiles {
-  const names = isSea() ? getAssetKeys().filter((name) => name.startsWith(CONSOLE)) : [];
-  const files = names.map((name) => [name.slice(CONSOLE.length), new Uint8Array(getRawAsset(name))] as const);
-  return new ConsoleFiles(new Map(files));
-}
-
 function toServices(
-  { defaults }: Config,
+  { defaults, dataDir }: Config,
   deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'log'> & { readonly checks: HostChecks },
 ): HttpServices {
   const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
@@ -120,6 +111,7 @@ function toServices(
     listUnbakedProfiles: async () =>
       (await profiles.listUnbaked()).map((name) => ({ name, isDefault: isDefault(name) })),
     checkHost: () => deps.checks.read(),
+    readCapacity: () => readHostCapacity(dataDir),
     engine: () => ({
       state: engines.state,
       name: engines.ifChosen?.name ?? '',

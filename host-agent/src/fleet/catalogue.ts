@@ -73,6 +73,8 @@ export interface FleetMap {
   /** The same, after waiting for what may have been made just now. */
   settle(id: string, waitMs: number): Promise<Place | undefined>;
   hosts(): readonly Host[];
+  /** All places. */
+  all(): Iterable<Place>;
   host(name: string): Host | undefined;
   readonly size: number;
   /** Whether it follows the engine now. */

@@ -22,6 +22,7 @@ import { egressHandlers } from './routes/egress.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
+import { hostHandlers } from './routes/hosts.ts';
 import { imageHandlers } from './routes/images.ts';
 import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
@@ -55,6 +56,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const webSockets = new ExecWebSockets();
   const handlers = {
     ...metaHandlers(services),
+    ...hostHandlers(services),
     ...consoleHandlers(services),
     ...mcpHandlers(
       services,

@@ -8,7 +8,7 @@ import { AppError } from '../lib/errors.ts';
  * by a sink such as `innerHTML` (trusted types). Names, labels, paths and output of guests are shown by this page.
  * `frames`: the source of pages that it may show, which are those of guests; undefined: none.
  */
-export const consolePolicy = (frames?: string): string =>
+const consolePolicy = (frames?: string): string =>
   [...POLICY, ...(frames === undefined ? [] : [`frame-src ${frames}`])].join('; ');
 
 const POLICY = [
@@ -70,10 +70,65 @@ function describe(name: string, gzip: Uint8Array<ArrayBuffer>): ConsoleFile {
   };
 }
 
+const HEADERS = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Referrer-Policy': 'no-referrer',
+  // A browser asks each time, so that page and script are of the same daemon; most answers are 304.
+  'Cache-Control': 'no-cache',
+  Vary: 'Accept-Encoding',
+} as const;
+
+export type ConsoleRequest = {
+  readonly ifNoneMatch: string | undefined;
+  readonly acceptEncoding: string | undefined;
+  /** Source of pages that it may show. */
+  readonly frames: string | undefined;
+};
+
+/** The answer with a file: 200, or 304 without a body. AppError unsupported, not_found. */
+export function toConsoleAnswer(files: ConsoleFiles, name: string, request: ConsoleRequest) {
+  const file = files.get(name);
+  const headers = {
+    ...HEADERS,
+    'Content-Security-Policy': consolePolicy(request.frames),
+    ETag: file.etag,
+  };
+  if (matches(request.ifNoneMatch, file.etag)) return { status: 304 as const, headers, body: null };
+  const isCompressed = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(request.acceptEncoding ?? '');
+  return {
+    status: 200 as const,
+    headers: {
+      ...headers,
+      'Content-Type': file.type,
+      ...(isCompressed && { 'Content-Encoding': 'gzip' }),
+    },
+    body: isCompressed ? file.gzip : decompress(file),
+  };
+}
+
+/** By the weak comparison of RFC 9110: proxies that change the encoding mark the ETag as weak. */
+function matches(header: string | undefined, etag: string): boolean {
+  const tags = header?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return tags?.some((tag) => tag === '*' || tag === etag) === true;
+}
+
+/** Addresses that people type. Relative, since a proxy may have put a path before them. */
+const ENTRANCES: Readonly<Record<string, string>> = { '/': 'console', '/console/': '../console' };
+
+/** Where the console is, for a person that asks for `path`; undefined for all else, and for a program. */
+export function toConsoleEntrance(
+  files: ConsoleFiles,
+  { method, path, accept = '' }: { readonly method: string; readonly path: string; readonly accept?: string },
+): string | undefined {
+  if ((method !== 'GET' && method !== 'HEAD') || !files.hasAny) return undefined;
+  if (!/\btext\/html\b/i.test(accept)) return undefined;
+  return Object.hasOwn(ENTRANCES, path) ? ENTRANCES[path] : undefined;
+}
+
 const decompressed = new WeakMap<ConsoleFile, Uint8Array<ArrayBuffer>>();
 
 /** For clients that do not decompress. Once for each file: a client without a key may ask at any rate. */
-export function decompress(file: ConsoleFile): Uint8Array<ArrayBuffer> {
+function decompress(file: ConsoleFile): Uint8Array<ArrayBuffer> {
   const known = decompressed.get(file);
   if (known !== undefined) return known;
   const bytes = new Uint8Array(gunzipSync(file.gzip));

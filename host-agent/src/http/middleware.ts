@@ -11,7 +11,7 @@ import { hasKey, hideKeys } from '../lib/logger.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
-import type { ConsoleFiles } from './console-files.ts';
+import { type ConsoleFiles, toConsoleEntrance } from './console-files.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf, MAX_LOGGED_CHARS } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { findRoute, toPath } from './serve-routes.ts';
@@ -44,17 +44,12 @@ export const noStore = createMiddleware<HttpEnv>(async (c, next) => {
   await next();
 });
 
-/** Addresses that people type. Relative, since a proxy may have put a path before them. */
-const ENTRANCES: Readonly<Record<string, string>> = { '/': 'console', '/console/': '../console' };
-
 /** Leads a person to the console; a program gets the error of the API. */
 export function consoleEntrance(files: ConsoleFiles) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     const { method, path } = c.req;
-    const target = Object.hasOwn(ENTRANCES, path) ? ENTRANCES[path] : undefined;
-    const isBrowser = /\btext\/html\b/i.test(headerOf(c, 'accept') ?? '');
-    if (target === undefined || !isBrowser || !files.hasAny || (method !== 'GET' && method !== 'HEAD'))
-      return await next();
+    const target = toConsoleEntrance(files, { method, path, accept: headerOf(c, 'accept') ?? '' });
+    if (target === undefined) return await next();
     return c.body(null, 302, { Location: target, Vary: 'Accept' });
   });
 }

@@ -9,6 +9,7 @@ import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { EgressLog } from '../network/index.ts';
 import type { Presets } from '../network/presets.ts';
+import type { HostCapacity } from '../sandboxes/admission.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import type { SecretStore } from '../secrets/index.ts';
@@ -104,6 +105,8 @@ export interface HttpServices {
   engine(): EngineInfo;
   /** Findings of the last minute. Never rejects. */
   checkHost(): Promise<HostReport>;
+  /** Of the machine. */
+  readCapacity(): Promise<HostCapacity>;
   /** Aborts when the daemon stops. Endless streams then end. */
   readonly stopping: AbortSignal;
   /** Idle timeout of request bodies; default 30 s. */

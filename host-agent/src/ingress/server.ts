@@ -114,6 +114,11 @@ export class IngressServer {
     this.#server.on(event, (socket: Socket) => this.#handshakes.end(socket));
   }
 
+  /** Of clients. */
+  get connectionCount(): number {
+    return this.#connections.count;
+  }
+
   /** AppError conflict if the address is unusable. */
   async listen(address: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath> {
     this.#listening = await listenOn(this.#server, address);

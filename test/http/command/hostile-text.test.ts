@@ -66,6 +66,10 @@ const COMMAND_OF_OTHERS = {
 /** Of the first pattern that the request has. */
 const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/profiles$/, { profiles: ['base', EVIL], details: { base: { digest: EVIL, size_bytes: 1 } } }],
+  [
+    / \/hosts$/,
+    { hosts: [{ name: EVIL, state: EVIL, reason: EVIL, version: EVIL, engine: EVIL, engine_name: EVIL }] },
+  ],
   [/ \/images$/, { images: [IMAGE] }],
   [/PATCH \/images\//, IMAGE],
   [
@@ -208,6 +212,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     mcp: ['--tool', EVIL],
     checks: [],
     keys: [],
+    hosts: [],
     context: ['use', EVIL],
     version: [],
     completion: [EVIL],

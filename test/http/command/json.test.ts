@@ -83,6 +83,7 @@ t.test('each verb', async (t) => {
     mcp: { wrong: ['--tool', 'nosuch'] },
     checks: { fine: [] },
     keys: { fine: [] },
+    hosts: { fine: [] },
     context: { fine: ['list'], wrong: ['use', 'nosuch'] },
     version: { fine: [] },
     completion: { fine: ['bash'], isOther: true },

@@ -21,14 +21,21 @@ import {
   type PlaceRecord,
   readKubeconfig,
 } from '../../../host-agent/src/fleet/index.ts';
-import type { Authenticator, HttpServer, Placement } from '../../../host-agent/src/http/index.ts';
+import type {
+  Authenticator,
+  ConsoleFiles,
+  HttpServer,
+  Placement,
+} from '../../../host-agent/src/http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../../host-agent/src/http/server/hijack.ts';
+import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import { AnswerRecords } from '../../../host-agent/src/idempotency/index.ts';
 import { IngressServer } from '../../../host-agent/src/ingress/index.ts';
 import type { Issued } from '../../http/certificates.ts';
 import { type E2b, serveE2b } from '../../http/e2b-front.ts';
 import type { Keyring } from '../../http/keyed.ts';
 import { serve } from '../../http/support.ts';
+import { NO_CONSOLE } from '../console.ts';
 import {
   type MemoryDaemon,
   type MemoryDaemonOptions,
@@ -83,6 +90,8 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly holdings?: readonly string[];
   /** Of its identity. */
   readonly now?: () => number;
+  /** Of its REST interface. */
+  readonly services?: Partial<HttpServices>;
 };
 
 export class Fleet {
@@ -143,9 +152,11 @@ export class Fleet {
       placement,
       answers,
       events: daemon.journal,
+      secrets: daemon.secrets.secretStore,
       limits: LIMITS,
       portLinks: ingress?.portLinks,
       ...(authenticator && { authenticator }),
+      ...options.services,
     });
     const keyring = options.e2b && { ...options.e2b, store: daemon.store };
     const portHost = to === undefined ? undefined : portHostTo(to, daemon);
@@ -247,12 +258,14 @@ export class Fleet {
   async gateway({
     writeMs = 20_000,
     tls = {},
+    console = NO_CONSOLE,
     ...times
   }: {
     tls?: HostTls;
     writeMs?: number;
     sweepMs?: number;
     unboundMs?: number;
+    console?: ConsoleFiles;
   } = {}) {
     const { seal } = this;
     const client = this.client(undefined, 'gateway');
@@ -268,7 +281,7 @@ export class Fleet {
     const ended = new AbortController();
     const map = await catalogue.watch(ended.signal);
     const front = new FleetFront({
-      ...{ catalogue, map, connections, seal, log: this.log },
+      ...{ catalogue, map, connections, seal, log: this.log, console },
       hasTls: false,
       allowedHosts: [{ scheme: 'http', at: { host: 'x', port: undefined } }],
     });

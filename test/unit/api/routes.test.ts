@@ -22,6 +22,7 @@ const DOCUMENTED = [
   ['GET', '/healthz', 'public', 200],
   ['GET', '/profiles', 'view', 200],
   ['GET', '/whoami', 'any-key', 200],
+  ['GET', '/hosts', 'metrics', 200],
   ['POST', '/mcp', 'any-key', 200],
   ['GET', '/metrics', 'metrics', 200],
   ['GET', '/host/checks', 'metrics', 200],

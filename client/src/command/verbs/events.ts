@@ -34,6 +34,8 @@ const KINDS = Object.keys({
   'snapshot-fetched': true,
   'snapshot-changed': true,
   'snapshot-deleted': true,
+  'host-unreachable': true,
+  'host-reachable': true,
 } satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];
 
 export const events: Verb = {

@@ -1,6 +1,7 @@
 // `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
+import { openConsole } from '../../app/open-console.ts';
 import { formatListen, parseHostName } from '../../config/index.ts';
 import {
   FleetFront,
@@ -78,7 +79,7 @@ export const gateway: Command = {
       const map = await raceSignal(starting, signal);
       const allowedHosts = readAllowedHosts(input, certificate !== undefined);
       const front = new FleetFront({
-        ...{ catalogue, map, connections, seal, log },
+        ...{ catalogue, map, connections, seal, log, console: openConsole() },
         hasTls: certificate !== undefined,
         allowedHosts,
       });
@@ -88,6 +89,7 @@ export const gateway: Command = {
         clientShare: { connections: DEFAULT_CONNECTIONS / 2, peersProgram: HELPERS.peers },
         protocols: ['http/1.1'],
       });
+      front.metrics.connections = () => server.connectionCount;
       const doors = openDoors(input, log, { catalogue, map, connections, seal, allowedHosts });
       for (const door of doors) log.info(await door.listen());
       const listening = `the gateway listens on ${formatListen(await server.listen(listen))}`;

@@ -1,5 +1,12 @@
 // `sandboxd webhooks …`: delivery of events to URLs.
-import { EVENT_KINDS, type LabelSelector, MAX_LABELS, parseLabelSelector, show } from '@sandboxd/api';
+import {
+  EVENT_KINDS,
+  FLEET_EVENT_KINDS,
+  type LabelSelector,
+  MAX_LABELS,
+  parseLabelSelector,
+  show,
+} from '@sandboxd/api';
 import { UsageError } from '@sandboxd/api/command-line';
 import { parseWebUrl } from '../../lib/authority.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
@@ -8,6 +15,8 @@ import { checkName } from '../keys/flags.ts';
 import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 
+/** Those that a host records. */
+const KINDS = EVENT_KINDS.filter((kind) => !FLEET_EVENT_KINDS.includes(kind));
 const JSON_FLAG = { json: { type: 'boolean', help: 'print JSON' } } as const;
 
 const add: Command = {
@@ -19,7 +28,7 @@ const add: Command = {
     kinds: {
       type: 'string',
       placeholder: 'kind,kind',
-      help: `only events of these kinds: ${EVENT_KINDS.join(', ')}`,
+      help: `only events of these kinds: ${KINDS.join(', ')}`,
     },
     tenant: {
       type: 'string',
@@ -37,11 +46,9 @@ const add: Command = {
     const [name = '', url = ''] = input.operands;
     const [kinds, tenant] = [input.text('kinds')?.split(','), input.text('tenant')];
     const labels = toSelectors(input.texts('label'));
-    const unknown = kinds?.find((kind) => !(EVENT_KINDS as readonly string[]).includes(kind));
+    const unknown = kinds?.find((kind) => !(KINDS as readonly string[]).includes(kind));
     if (unknown !== undefined)
-      throw new UsageError(
-        `there is no kind ${JSON.stringify(unknown)}; known are ${EVENT_KINDS.join(', ')}`,
-      );
+      throw new UsageError(`there is no kind ${JSON.stringify(unknown)}; known are ${KINDS.join(', ')}`);
     const newWebhook = {
       name: checkName(name, 'webhook'),
       url: checkUrl(url),

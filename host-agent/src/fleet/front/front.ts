@@ -5,6 +5,7 @@ import { ERRORS, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { HttpError } from '../../http/errors.ts';
+import type { ConsoleFiles } from '../../http/index.ts';
 import { newRequestId } from '../../http/middleware.ts';
 import { findRoute, toPath } from '../../http/serve-routes.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
@@ -17,11 +18,19 @@ import { VERSION } from '../../lib/version.ts';
 import type { Catalogue, FleetMap } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
+import { leadToConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
+import { FleetEvents } from './events/events.ts';
 import type { HostConnections } from './host-connections.ts';
+import { HostTable } from './host-table.ts';
+import { FleetImages } from './images.ts';
+import { chooseImportHost } from './import-host.ts';
 import { Lists, send } from './lists.ts';
+import { FleetMetrics } from './metrics/fleet-metrics.ts';
+import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { pass, passConnection } from './pass.ts';
 import { findPlace } from './places.ts';
+import { FleetSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 
 /** Routes that any host answers alike. */
@@ -30,7 +39,7 @@ const ANYWHERE: ReadonlySet<string> = new Set([
   'listProfiles',
   'describe',
   'showReference',
-  'listPresets',
+  'listNetworkPresets',
 ]);
 /** Paths of the gateway’s own, where a host refuses other methods. */
 const OWN: ReadonlySet<string> = new Set(['/sandboxes', '/mcp']);
@@ -48,6 +57,7 @@ export type FleetFrontOptions = {
   readonly seal: FleetSeal;
   readonly hasTls: boolean;
   readonly allowedHosts: readonly AllowedHost[];
+  readonly console: ConsoleFiles;
   readonly log: Logger;
 };
 
@@ -57,24 +67,40 @@ export class FleetFront implements ServedGateway {
   readonly #creates: Creates;
   readonly #lists: Lists;
   readonly #tools: Tools;
+  readonly #events: FleetEvents;
+  readonly #fleetMetrics: FleetMetrics;
+  readonly #hostTable: HostTable;
+  readonly #secrets: FleetSecrets;
+  readonly #images: FleetImages;
+  /** Of the gateway itself. */
+  readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
   #running = 0;
   #onIdle: () => void = () => undefined;
 
   constructor(options: FleetFrontOptions) {
-    const { map, connections, catalogue, seal } = options;
+    const { map, connections, seal } = options;
     this.#options = options;
+    this.#events = new FleetEvents(map, connections);
+    this.metrics = new GatewayMetrics({ map, eventStreams: () => this.#events.count });
+    this.#fleetMetrics = new FleetMetrics(map, connections, this.metrics);
+    const catalogue = this.metrics.watch(options.catalogue);
     this.#callers = new Callers(map, connections);
     this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
     this.#lists = new Lists(map, connections);
     const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
     this.#tools = new Tools({ callers: this.#callers, serve, log: options.log });
+    this.#hostTable = new HostTable(map, this.#lists);
+    const deps = { map, connections, lists: this.#lists, callers: this.#callers };
+    this.#secrets = new FleetSecrets(deps);
+    this.#images = new FleetImages(deps);
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
   }
 
   readonly open = {
     idle: (): Promise<void> => {
+      this.#events.stop();
       if (this.#running === 0) return Promise.resolve();
       return new Promise((resolve) => {
         this.#onIdle = resolve;
@@ -85,6 +111,7 @@ export class FleetFront implements ServedGateway {
   close(): void {
     this.#tools.close();
     this.#options.connections.close();
+    this.metrics[Symbol.dispose]();
   }
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -105,6 +132,7 @@ export class FleetFront implements ServedGateway {
     const { socket } = request;
     const requestId = newRequestId();
     this.#begin(socket);
+    this.metrics.tunnelled(socket);
     socket.on('error', () => socket.destroy());
     try {
       const refusal = findRefusal(request, this.#names, this.#cors);
@@ -132,10 +160,15 @@ export class FleetFront implements ServedGateway {
   async #route(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const { method = 'GET' } = request;
     const plain = toPath(path);
+    if (leadToConsole(this.#options.console, request, response, plain)) return;
     const route = findRoute(method, plain);
+    this.metrics.began(response, route?.name ?? 'unknown');
     switch (route?.name) {
       case 'health':
         return send(response, this.#health());
+      case 'showConsole':
+      case 'readConsoleFile':
+        return serveConsole(this.#options.console, request, response, plain);
       case 'createSandbox':
         return await this.#creates.create(request, response, path);
       case 'serveMcp':
@@ -146,6 +179,35 @@ export class FleetFront implements ServedGateway {
         return await this.#lists.delete(request, response, path);
       case 'listSnapshots':
         return await this.#lists.list(request, response, path, 'snapshots');
+      case 'listImages':
+        return await this.#images.list(request, response, path);
+      case 'getImage':
+        return await this.#images.get(request, response, path);
+      case 'pullImage':
+        return await this.#images.pull(request, response, path);
+      case 'changeImage':
+        return await this.#images.change(request, response, path, 'PATCH');
+      case 'deleteImage':
+        return await this.#images.change(request, response, path, 'DELETE');
+      case 'importSnapshot': {
+        const key = [request.headers['idempotency-key']].flat()[0];
+        const host = chooseImportHost(this.#options.map, key);
+        return await pass({ request, response, host, path }, this.#options.connections);
+      }
+      case 'listSecrets':
+        return await this.#secrets.list(request, response, path);
+      case 'getSecret':
+        return await this.#secrets.get(request, response, path);
+      case 'putSecret':
+        return await this.#secrets.change(request, response, path, 'PUT');
+      case 'deleteSecret':
+        return await this.#secrets.change(request, response, path, 'DELETE');
+      case 'listHosts':
+        return await this.#hostTable.serve(request, response);
+      case 'readMetrics':
+        return await this.#fleetMetrics.serve(request, response, path);
+      case 'followEvents':
+        return await this.#events.serve(request, response, path);
     }
     const sandbox = SANDBOX.exec(plain)?.[1];
     if (sandbox !== undefined)

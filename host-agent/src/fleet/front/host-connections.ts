@@ -158,7 +158,7 @@ async function readAll(answer: IncomingMessage): Promise<Buffer> {
 export function toHostError({ name, isReady }: Pick<Host, 'name' | 'isReady'>, error: unknown): AppError {
   const reason = errnoOf(error) ?? toError(error).message;
   const lost = isReady ? '' : '; the fleet has not heard of it either: it may be lost';
-  return new AppError('upstream', `the host ${name} of the sandbox does not answer: ${reason}${lost}`, {
+  return new AppError('upstream', `the host ${name} does not answer: ${reason}${lost}`, {
     cause: error,
   });
 }

@@ -3,11 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import PQueue from 'p-queue';
 import { z } from 'zod';
 import { toPage } from '../../http/input/page.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
 import { answer } from './creates.ts';
 import { toHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { parseJson } from './json.ts';
 
 const LIST_MS = 5000;
 const MAX_ASKED_AT_ONCE = 256;
@@ -19,7 +20,12 @@ const deletions = z.object({
   warnings: z.array(z.string()).optional(),
 });
 
-type Asked = { readonly host: Host; readonly found: HostAnswer | undefined };
+/** `failure`: why there is no answer. */
+export type Asked = {
+  readonly host: Host;
+  readonly found: HostAnswer | undefined;
+  readonly failure?: string;
+};
 
 export class Lists {
   readonly #map: FleetMap;
@@ -32,7 +38,7 @@ export class Lists {
 
   /** `field` has the entries of the list. */
   async list(request: IncomingMessage, response: ServerResponse, path: string, field: string): Promise<void> {
-    const asked = await this.#askAll(request, path);
+    const asked = await this.askAll(request, path);
     const schema = z.looseObject({ [field]: z.array(entry), next_cursor: z.string().optional() });
     const found = readBodies(asked, schema);
     if ('refusal' in found) return answer(response, found.refusal);
@@ -55,7 +61,7 @@ export class Lists {
   }
 
   async delete(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    const asked = await this.#askAll(request, path);
+    const asked = await this.askAll(request, path);
     const found = readBodies(asked, deletions);
     if ('refusal' in found) return answer(response, found.refusal);
     const { parsed } = found;
@@ -73,7 +79,7 @@ export class Lists {
     request: IncomingMessage,
     path: string,
   ): Promise<{ host: Host; found: HostAnswer } | undefined> {
-    const asked = await this.#askAll({ ...pick(request), method: 'GET' }, path);
+    const asked = await this.askAll({ ...pick(request), method: 'GET' }, path);
     const having = asked.filter(({ found }) => found?.answer.statusCode === 200);
     // With a snapshot store all know it, and some have a copy.
     const has = having.find(({ found }) => !isRemote(found)) ?? having[0];
@@ -83,7 +89,8 @@ export class Lists {
     throw new AppError('upstream', `it may be on a host that does not answer: ${missing.join(', ')}`);
   }
 
-  async #askAll(
+  /** AppError exhausted for a fleet without hosts. */
+  async askAll(
     request: Pick<IncomingMessage, 'rawHeaders' | 'headers' | 'method'>,
     path: string,
   ): Promise<readonly Asked[]> {
@@ -97,14 +104,20 @@ export class Lists {
         : [],
     );
     const limit = AbortSignal.timeout(LIST_MS);
-    const ask = async (host: Host): Promise<HostAnswer | undefined> => {
+    const ask = async (host: Host): Promise<Asked> => {
       const found = await this.#connections.send(host, { method, path, headers }, undefined, limit);
-      return (found.answer.statusCode ?? 500) < 500 ? found : undefined;
+      const { statusCode = 500 } = found.answer;
+      return statusCode < 500
+        ? { host, found }
+        : { host, found: undefined, failure: `it answers with status ${statusCode}` };
     };
+    const fail = (host: Host, error: unknown): Asked => ({
+      ...{ host, found: undefined, failure: toError(error).message },
+    });
     // Those that are not reached in time are missing in the answer, as those that do not answer.
     const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
     return await Promise.all(
-      hosts.map(async (host) => ({ host, found: await queue.add(() => ask(host).catch(() => undefined)) })),
+      hosts.map((host) => queue.add(() => ask(host).catch((error: unknown) => fail(host, error)))),
     );
   }
 }
@@ -141,14 +154,6 @@ function readBodies<T>(
   throw new AppError('upstream', 'no host of the fleet answers');
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function named(hosts: readonly string[]): { readonly unreachable_hosts?: string[] } {
   return hosts.length === 0 ? {} : { unreachable_hosts: hosts.toSorted() };
 }
@@ -164,10 +169,10 @@ function compare(a: z.output<typeof entry>, b: z.output<typeof entry>): number {
   return toKey(a).atMs - toKey(b).atMs || (a.id < b.id ? -1 : 1);
 }
 
-export function send(response: ServerResponse, body: object): void {
+export function send(response: ServerResponse, body: object, status = 200): void {
   if (response.headersSent || response.destroyed) return;
   const text = JSON.stringify(body);
-  response.writeHead(200, {
+  response.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
     'cache-control': 'no-store',

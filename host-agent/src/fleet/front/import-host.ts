@@ -1,0 +1,27 @@
+// Which host takes a snapshot that is imported. It needs no place, as nothing runs yet: the host with the fewest places
+// takes it, and the id leads there afterwards.
+import { createHash } from 'node:crypto';
+import { AppError } from '../../lib/errors.ts';
+import type { FleetMap, Host } from '../catalogue.ts';
+
+/** `key`: of retries, which come to the same host while the fleet is the same. AppError exhausted. */
+export function chooseImportHost(map: FleetMap, key: string | undefined): Host {
+  const all = map.hosts();
+  const ready = all.filter(({ isReady }) => isReady);
+  const candidates = ready.length > 0 ? ready : all;
+  const rank = key === undefined ? byPlaces(map) : byDigest(key);
+  const [chosen] = candidates.toSorted((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
+  if (chosen !== undefined) return chosen;
+  throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
+}
+
+function byPlaces(map: FleetMap): (name: string) => number {
+  const counts = new Map<string, number>();
+  for (const { host = '' } of map.all()) counts.set(host, (counts.get(host) ?? 0) + 1);
+  return (name) => counts.get(name) ?? 0;
+}
+
+/** Another host joining or leaving moves few keys. */
+function byDigest(key: string): (name: string) => number {
+  return (name) => createHash('sha256').update(`${name} ${key}`).digest().readUInt32BE(0);
+}

@@ -1,0 +1,10 @@
+// What hosts answer is checked as what clients send.
+
+/** Undefined for what is no JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
