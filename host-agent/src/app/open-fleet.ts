@@ -51,6 +51,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   let agent: NodeAgent | undefined;
   const placement: Placement = {
+    isFleet: true,
     admit: async (request) => {
       if (agent !== undefined) return await agent.admit(request);
       throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });

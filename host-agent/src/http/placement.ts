@@ -29,6 +29,8 @@ export type Placed = Disposable & {
 };
 
 export interface Placement {
+  /** Absent: this host decides for itself. */
+  readonly isFleet?: true;
   /** AppError conflict for a request whose place is not on this host, exhausted when the host takes no new work. */
   admit(request: PlacedRequest): Promise<Placed>;
 }

@@ -91,6 +91,7 @@ export class Fleet {
     const daemon = await startMemoryDaemon(this.#t, { limits: LIMITS, ...options, home });
     let agent: NodeAgent | undefined;
     const placement: Placement = {
+      isFleet: true,
       admit: async (request) => {
         if (agent === undefined) throw new Error('too early');
         return await agent.admit(request);

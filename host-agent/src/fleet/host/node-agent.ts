@@ -48,6 +48,7 @@ export type NodeAgentOptions = Omit<RegistrationOptions, 'log'> & {
 };
 
 export class NodeAgent implements Placement {
+  readonly isFleet = true;
   readonly #options: NodeAgentOptions;
   readonly #registration: Registration;
   readonly #pods: HostPods;
