@@ -12,10 +12,13 @@ import type { Departures } from './departures.ts';
 /** Each writes the memory of a guest to the disk, and sends it. */
 const CONCURRENCY = 2;
 const RETRY_AFTER_S = 30;
-/** Key of the only record. */
-const DRAIN = 'drain';
+/** How often the registry is read, where `sandboxd drain` writes what it wants. */
+const POLL_MS = 1000;
+/** Keys of the two records. */
+const [DRAIN, PROGRESS] = ['drain', 'progress'];
 
-export type DrainRecord = { readonly sinceMs: number };
+/** `sinceMs` of DRAIN: it is wanted from then on. `progress` of PROGRESS: as this daemon last wrote it. */
+export type DrainRecord = { readonly sinceMs: number; readonly progress?: DrainProgress };
 
 export type DrainDeps = {
   readonly records: Table<DrainRecord>;
@@ -25,6 +28,7 @@ export type DrainDeps = {
   readonly resume: (sandbox: Sandbox) => Promise<void>;
   readonly events: Pick<LifecycleEvents, 'subscribe'>;
   readonly log: Logger;
+  readonly pollMs?: number | undefined;
 };
 
 /** `offered`: in the snapshot store, and no other host has it yet. */
@@ -32,7 +36,9 @@ export type DrainingState = 'waiting' | 'pausing' | 'sending' | 'offered' | 'sta
 
 export type DrainProgress = {
   readonly state: 'off' | 'draining' | 'drained';
-  readonly since?: Date;
+  readonly since?: string;
+  /** Why the last drain could not begin. */
+  readonly refusal?: string;
   /** That other hosts have by now, since this daemon started. */
   readonly moved: number;
   /** Seconds until the others are offered, by the pace until now. */
@@ -44,6 +50,18 @@ export type DrainProgress = {
   }[];
 };
 
+/** For `sandboxd drain`, beside the daemon that has the registry. */
+export const wantDrain = async (records: Table<DrainRecord>): Promise<void> => {
+  if (records.latest(DRAIN) === undefined) await records.put(DRAIN, { sinceMs: Date.now() });
+};
+
+export const wantNoDrain = (records: Table<DrainRecord>): Promise<void> => records.remove(DRAIN);
+
+export const readDrain = (records: Table<DrainRecord>) => ({
+  isWanted: records.latest(DRAIN) !== undefined,
+  progress: records.latest(PROGRESS)?.progress,
+});
+
 export class Drain {
   readonly #deps: DrainDeps;
   readonly #problems = new Map<string, string>();
@@ -54,6 +72,11 @@ export class Drain {
   #moved = 0;
   #ending: Promise<void> | undefined;
   #unsubscribe: () => void = () => undefined;
+  /** What this daemon does; the registry says what is wanted. */
+  #isOn = false;
+  #timer: NodeJS.Timeout | undefined;
+  #reported = '';
+  #refusal: string | undefined;
 
   constructor(deps: DrainDeps) {
     this.#deps = deps;
@@ -71,7 +94,7 @@ export class Drain {
   }
 
   get isOn(): boolean {
-    return this.#deps.records.get(DRAIN) !== undefined;
+    return this.#isOn;
   }
 
   /** Goes on with what an earlier daemon began, or ends what it could not end. */
@@ -79,12 +102,15 @@ export class Drain {
     this.#unsubscribe = this.#deps.events.subscribe((event) => {
       if (event.kind === 'moved') this.#moved += 1;
     });
-    if (this.isOn) this.#enqueueAll();
-    else if (this.#deps.departures?.isAny === true) this.#ending = this.#return();
+    this.#isOn = this.#deps.records.get(DRAIN) !== undefined;
+    if (this.#isOn) this.#enqueueAll();
+    else if (this.#deps.departures?.isAny === true) this.#startReturn();
+    this.#timer = setInterval(() => void this.#follow(), this.#deps.pollMs ?? POLL_MS).unref();
   }
 
   async stop(): Promise<void> {
     this.#unsubscribe();
+    clearInterval(this.#timer);
     await this.#queue.stop();
     await this.#ending;
   }
@@ -104,13 +130,14 @@ export class Drain {
         'unsupported',
         'sandboxes can leave this host only with a snapshot store (--snapshot-store)',
       );
+    if (this.#isOn) return;
+    this.#refusal = undefined;
+    this.#isOn = true;
     await this.#ending;
-    if (!this.isOn) {
-      await records.put(DRAIN, { sinceMs: Date.now() });
-      this.#startedAt = performance.now();
-      this.#done = 0;
-      this.#moved = 0;
-    }
+    if (records.latest(DRAIN) === undefined) await records.put(DRAIN, { sinceMs: Date.now() });
+    this.#startedAt = performance.now();
+    this.#done = 0;
+    this.#moved = 0;
     this.#enqueueAll();
   }
 
@@ -119,12 +146,36 @@ export class Drain {
    * host takes new ones from now on.
    */
   async cancel(): Promise<void> {
+    this.#isOn = false;
     await this.#deps.records.remove(DRAIN);
     for (const { id } of this.#deps.sandboxes()) this.#queue.forget(id);
     this.#problems.clear();
+    this.#startReturn();
+  }
+
+  #startReturn(): void {
     this.#ending ??= this.#return().finally(() => {
       this.#ending = undefined;
     });
+  }
+
+  /** Does what `sandboxd drain` has written, and writes what it shows. Never rejects. */
+  async #follow(): Promise<void> {
+    const { records, log } = this.#deps;
+    try {
+      const isWanted = records.latest(DRAIN) !== undefined;
+      if (isWanted && !this.#isOn) await this.begin();
+      if (!isWanted && this.#isOn) await this.cancel();
+    } catch (error) {
+      await records.remove(DRAIN).catch(() => undefined);
+      log.error({ reason: firstLine(error) }, 'this host cannot be drained');
+      this.#refusal = firstLine(error);
+    }
+    const progress = this.progress();
+    const text = JSON.stringify(progress);
+    if (text === this.#reported) return;
+    this.#reported = text;
+    await records.put(PROGRESS, { sinceMs: Date.now(), progress }).catch(() => undefined);
   }
 
   /** A sandbox came while it is on, such as one whose create had begun before. */
@@ -133,7 +184,7 @@ export class Drain {
   }
 
   progress(): DrainProgress {
-    const since = this.#deps.records.get(DRAIN)?.sinceMs;
+    const since = this.#isOn ? this.#deps.records.get(DRAIN)?.sinceMs : undefined;
     const sandboxes = [...this.#deps.sandboxes()].flatMap((sandbox) =>
       sandbox.isGone || (since === undefined && !sandbox.isDeparting) ? [] : [this.#show(sandbox)],
     );
@@ -141,7 +192,8 @@ export class Drain {
     const spentS = (performance.now() - this.#startedAt) / 1000;
     return {
       state: since === undefined ? 'off' : left > 0 ? 'draining' : 'drained',
-      ...(since !== undefined && { since: new Date(since) }),
+      ...(since !== undefined && { since: new Date(since).toISOString() }),
+      ...(this.#refusal !== undefined && { refusal: this.#refusal }),
       moved: this.#moved,
       ...(left > 0 && this.#done > 0 && { secondsLeft: Math.ceil((spentS / this.#done) * left) }),
       sandboxes,

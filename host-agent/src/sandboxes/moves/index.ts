@@ -13,7 +13,7 @@ import { type ArrivalRecord, Arrivals } from './arrivals.ts';
 import { type DepartureRecord, Departures } from './departures.ts';
 import { Drain, type DrainRecord } from './drain.ts';
 
-export type { DrainProgress } from './drain.ts';
+export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
 export type { ArrivalRecord, DepartureRecord, DrainRecord };
 
 export type MoveTables = {
@@ -69,6 +69,7 @@ export class Moves {
       ...{ records: tables.drain, departures: this.departures, find, events: context.events, log },
       sandboxes: () => sandboxes.values(),
       resume: (sandbox) => sleep.resume(sandbox),
+      pollMs: movePollMs,
     });
   }
 
