@@ -38,10 +38,10 @@ export const drain: Command = {
       if (input.isSet('status')) return print(readDrain(records).progress, isJson);
       const isWanted = !input.isSet('cancel');
       await (isWanted ? wantDrain(records) : wantNoDrain(records));
-      const isDone = ({ state }: DrainProgress) => state === (isWanted ? 'drained' : 'off');
       const startedAt = performance.now();
       for (let shown = ''; !signal.aborted; await sleep(POLL_MS)) {
         const { progress } = readDrain(records);
+        if (!isWanted && progress === undefined) return print(progress, isJson);
         const isBegun = progress !== undefined && (progress.state !== 'off') === isWanted;
         if (isWanted && !isBegun && !readDrain(records).isWanted)
           throw new AppError('unsupported', progress?.refusal ?? 'the drain was cancelled');
@@ -51,7 +51,7 @@ export const drain: Command = {
         const line = toLine(progress);
         if (!isJson && line !== shown) process.stderr.write(`${line}\n`);
         shown = line;
-        if (isDone(progress) && (isWanted || progress.sandboxes.length === 0)) return print(progress, isJson);
+        if (isWanted && progress.state === 'drained') return print(progress, isJson);
       }
     });
   },

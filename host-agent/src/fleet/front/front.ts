@@ -203,6 +203,8 @@ export class FleetFront implements ServedGateway {
         },
       );
     }
+    if (place.isMoving === true)
+      throw new AppError('exhausted', `sandbox ${id} moves to another host; try again`, { retryAfterS: 1 });
     const host = place.host === undefined ? undefined : map.host(place.host);
     if (host !== undefined) return { host, place };
     if (place.host === undefined) throw missing;

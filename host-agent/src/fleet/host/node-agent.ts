@@ -1,23 +1,22 @@
 // The node agent of this host: it registers the host, admits creates whose place is here, and keeps pods and sandboxes
 // in agreement. The registry of this host is the truth of what runs, the pods of what should.
-import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { Placed, PlacedRequest, PlacedSize, Placement } from '../../http/index.ts';
+import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
+import { NOT_TAKEN } from '../kubernetes/moves.ts';
+import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
+import { assertFits, DEFAULTS, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
 
 /** A gateway's watch may be ahead of ours by this much. */
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
-/** As gateways have them, who do not know the settings of hosts. */
-const DEFAULTS: PlacedSize = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
 /** Places that are worked on at a time. */
 const MAX_AT_ONCE = 16;
 
@@ -26,6 +25,12 @@ export interface LocalSandboxes {
   stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
   /** Ends one. */
   delete(id: string): Promise<void>;
+  /** Makes one of this host that waits in the snapshot store, and resumes it if it ran. AppError. */
+  takeOver(id: string): Promise<void>;
+  /** The departure of one that waits there for another host. */
+  departureOf(id: string): string | undefined;
+  /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
+  setDraining(isDraining: boolean): Promise<void>;
   /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
   subscribe(listener: (id: string) => void): () => void;
 }
@@ -38,7 +43,7 @@ export type PlaceRecords = {
   remove(id: string): Promise<unknown>;
 };
 
-export type NodeAgentOptions = Omit<RegistrationOptions, 'log'> & {
+export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onCordon'> & {
   readonly records: PlaceRecords;
   readonly sandboxes: LocalSandboxes;
   /** As gateways have it. */
@@ -67,7 +72,10 @@ export class NodeAgent implements Placement {
     const { client, seal, name: node, log } = options;
     this.#options = options;
     this.#seal = seal;
-    this.#registration = new Registration(options);
+    this.#registration = new Registration({
+      ...options,
+      onCordon: (isCordoned) => options.sandboxes.setDraining(isCordoned),
+    });
     const onChange: HostPodsOptions['onChange'] = (id) => this.#podsChanged(id);
     this.#pods = new HostPods({ client, seal, node, log, onChange });
   }
@@ -241,9 +249,34 @@ export class NodeAgent implements Placement {
       record: this.#options.records.get(id),
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
       isBusy: this.#busy.has(id),
+      leaves: this.#moveOf(id),
       knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
     });
+  }
+
+  #moveOf(id: string): string | undefined {
+    const departure = this.#options.sandboxes.departureOf(id);
+    return departure === undefined ? undefined : toMove(departure);
+  }
+
+  /** A place whose sandbox comes from another host. What this host cannot take is placed elsewhere. */
+  async #takeOver(id: string, { namespace, uid }: PlacePod): Promise<void> {
+    const { records, sandboxes } = this.#options;
+    if (this.#registration.isFenced) return this.#later(id, RETRY_AFTER_S * 1000);
+    this.#busy.add(id);
+    try {
+      await records.put(id, { namespace, uid, nodeUid: this.#registration.nodeUid ?? '' });
+      await sandboxes.takeOver(id);
+    } catch (error) {
+      if (sandboxes.stateOf(id) !== undefined) throw error;
+      await records.remove(id);
+      const pod = this.#pods.find(id);
+      if (pod?.uid === uid) await this.#pods.setPhase(pod, 'Failed', NOT_TAKEN, toError(error).message);
+    } finally {
+      this.#busy.delete(id);
+      this.#enqueue(id);
+    }
   }
 
   async #carryOut(id: string, action: Action): Promise<void> {
@@ -257,6 +290,12 @@ export class NodeAgent implements Placement {
         return;
       case 'mark-running':
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
+        return;
+      case 'take-over':
+        if (pod) await this.#takeOver(id, pod);
+        return;
+      case 'mark-leaving':
+        if (pod) await this.#pods.setLeaving(pod, this.#moveOf(id));
         return;
       case 'mark-failed':
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'VmExited', sandboxes.stateOf(id)?.reason ?? '');
@@ -306,19 +345,4 @@ export class NodeAgent implements Placement {
     if (this.#isStopped) return;
     this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
   }
-}
-
-function withDefaults({ vcpus, memoryMib }: PlacedRequest['size']): PlacedSize {
-  return { vcpus: vcpus ?? DEFAULTS.vcpus, memoryMib: memoryMib ?? DEFAULTS.memoryMib };
-}
-
-/** AppError conflict when the place is smaller than the sandbox, or the engine counts it for smaller. */
-function assertFits({ id, vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): void {
-  if (!isCounted)
-    throw new AppError('conflict', `the pod of the place ${id} requests another size than it had`);
-  if (size.vcpus <= vcpus && size.memoryMib <= memoryMib) return;
-  throw new AppError(
-    'conflict',
-    `the place ${id} has ${vcpus} vCPUs and ${memoryMib} MiB; the sandbox needs ${size.vcpus} and ${size.memoryMib}`,
-  );
 }

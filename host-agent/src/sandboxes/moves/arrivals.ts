@@ -48,11 +48,14 @@ export type ArrivalsDeps = {
   readonly log: Logger;
 };
 
+/** `wasRunning`: on the host that it left. */
+export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
+
 type Offer = { readonly manifest: StoreManifest; readonly parked: Parked; readonly departure: string };
 
 export class Arrivals {
   readonly #deps: ArrivalsDeps;
-  readonly #running = new Map<string, Promise<Sandbox>>();
+  readonly #running = new Map<string, Promise<Arrived>>();
 
   constructor(deps: ArrivalsDeps) {
     this.#deps = deps;
@@ -75,7 +78,7 @@ export class Arrivals {
    * not_found if the store does not offer it, conflict if it does not fit this host or another took it, forbidden,
    * exhausted, `upstream`.
    */
-  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Sandbox> {
+  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
     const { track, find } = this.#deps;
     let work = this.#running.get(id);
     if (work === undefined) {
@@ -87,13 +90,14 @@ export class Arrivals {
       work = track(async (signal) => {
         const offer = await this.#findOffer(id, signal);
         if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
-        return find(id) ?? (await this.#takeOver(id, offer, signal));
+        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal));
+        return { sandbox, wasRunning: offer.parked.wasRunning };
       }).finally(() => this.#running.delete(id));
       this.#running.set(id, work);
     }
-    const sandbox = await work;
-    if (!isVisible(sandbox.record.owner)) throw noSandbox(id);
-    return sandbox;
+    const arrived = await work;
+    if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
+    return arrived;
   }
 
   /** The departure that no other host has. */

@@ -56,6 +56,7 @@ export class Departures {
   readonly #sending = new Map<string, Sending>();
   readonly #returns = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(id: string) => void>();
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
 
@@ -84,6 +85,17 @@ export class Departures {
 
   get(id: string): DepartureRecord | undefined {
     return this.#deps.records.get(id);
+  }
+
+  /** The departure of one that other hosts can take. */
+  offered(id: string): string | undefined {
+    const record = this.#sending.has(id) ? undefined : this.#deps.records.get(id);
+    return record?.phase === 'offered' ? record.departure : undefined;
+  }
+
+  /** `listener` gets the id of each that can be taken now, or cannot any more. */
+  subscribe(listener: (id: string) => void): void {
+    this.#listeners.add(listener);
   }
 
   get isAny(): boolean {
@@ -123,6 +135,7 @@ export class Departures {
       this.#sending.delete(id);
       if (records.get(id) === undefined) sandbox.isDeparting = false;
       finish();
+      this.#changed(id);
     }
   }
 
@@ -211,6 +224,11 @@ export class Departures {
     }
     await records.remove(id);
     sandbox.isDeparting = false;
+    this.#changed(id);
+  }
+
+  #changed(id: string): void {
+    for (const listener of this.#listeners) listener(id);
   }
 
   /** Looks which of the offered ones other hosts have by now. Never rejects. */

@@ -103,6 +103,7 @@ export class Drain {
       if (event.kind === 'moved') this.#moved += 1;
     });
     this.#isOn = this.#deps.records.get(DRAIN) !== undefined;
+    this.#reported = this.#deps.records.get(PROGRESS) === undefined ? '' : 'of an earlier daemon';
     if (this.#isOn) this.#enqueueAll();
     else if (this.#deps.departures?.isAny === true) this.#startReturn();
     this.#timer = setInterval(() => void this.#follow(), this.#deps.pollMs ?? POLL_MS).unref();
@@ -172,10 +173,15 @@ export class Drain {
       this.#refusal = firstLine(error);
     }
     const progress = this.progress();
-    const text = JSON.stringify(progress);
+    const isOver =
+      progress.state === 'off' && progress.sandboxes.length === 0 && progress.refusal === undefined;
+    const text = isOver ? '' : JSON.stringify(progress);
     if (text === this.#reported) return;
     this.#reported = text;
-    await records.put(PROGRESS, { sinceMs: Date.now(), progress }).catch(() => undefined);
+    const write = isOver
+      ? records.remove(PROGRESS)
+      : records.put(PROGRESS, { sinceMs: Date.now(), progress });
+    await write.catch(() => undefined);
   }
 
   /** A sandbox came while it is on, such as one whose create had begun before. */

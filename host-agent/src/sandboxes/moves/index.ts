@@ -9,7 +9,7 @@ import { noSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import type { Operations } from '../sweeps.ts';
-import { type ArrivalRecord, Arrivals } from './arrivals.ts';
+import { type ArrivalRecord, Arrivals, type Arrived } from './arrivals.ts';
 import { type DepartureRecord, Departures } from './departures.ts';
 import { Drain, type DrainRecord } from './drain.ts';
 
@@ -90,7 +90,7 @@ export class Moves {
   }
 
   /** AppError not_found without a snapshot store, and as of `Arrivals.takeOver`. */
-  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Sandbox> {
+  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
     if (this.arrivals === undefined) throw noSandbox(id);
     return await this.arrivals.takeOver(id, isVisible);
   }
