@@ -259,7 +259,7 @@ for (const point of ['arrival.fetched', 'arrival.claimed', 'arrival.recorded'] a
     t.ok(doomed.isDead());
     await b.crash();
     const other = await resume(c, id);
-    t.equal(other.status, point === 'arrival.fetched' ? 200 : 404, 'whoever has the claim has the sandbox');
+    t.equal(other.status, point === 'arrival.fetched' ? 200 : 404, 'the holder of the claim has the sandbox');
     const again = await hosts.start({ home });
     await eventually(() => a.manager.find(id) === undefined);
     if (other.status === 200) t.equal((await resume(again, id)).status, 404);

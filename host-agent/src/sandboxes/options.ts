@@ -4,7 +4,7 @@ import type { LimitsOptions } from '../keys/index.ts';
 import type { Table } from '../store/store.ts';
 import type { Admission, AdmissionOptions } from './admission.ts';
 import { resolveStored } from './import-snapshot.ts';
-import type { MoveTables } from './moves/index.ts';
+import type { MoveTables } from './moves/tables.ts';
 import type { CreateContext } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { DiskComparerOptions } from './saved/compare-disks.ts';

@@ -30,9 +30,9 @@ export const drain: Command = {
     const { snapshotStore, fleet } = loadSharedConfig(input);
     if (snapshotStore === undefined)
       throw new AppError('unsupported', 'sandboxes leave a host through snapshot_store, which is not set');
-    // Its hosts take only what the fleet has placed.
+    // The node is what gateways see.
     if (fleet !== undefined && !input.isSet('status'))
-      throw new AppError('unsupported', 'a host of a fleet cannot be drained yet');
+      throw new AppError('unsupported', 'a host of a fleet is drained by `kubectl cordon` of its node');
     await withStore(input, async (store) => {
       const records = store.table<DrainRecord>('drain');
       if (input.isSet('status')) return print(readDrain(records).progress, isJson);

@@ -1,5 +1,5 @@
-// Sandboxes whose hosts are drained: each waits in the snapshot store, and gets a second pod for the scheduler to place on
-// another host, which takes it over. Every gateway does this; the name of the pod makes it one.
+// Sandboxes whose hosts are drained: each waits in the snapshot store, and gets a second pod, which the scheduler
+// places on another host. Every gateway does this; the name of the pod makes it one.
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
 import type { Place } from '../catalogue.ts';

@@ -23,7 +23,7 @@ const GRACE_S = 30;
 const CONTAINER = 'sandbox';
 const MAX_LABEL_CHARS = 63;
 
-/** In the status of a pod whose sandbox waits in the snapshot store for another host; the reason is `D` and its move. */
+/** Condition of a pod whose sandbox waits in the snapshot store for another host; reason: `D` and its move. */
 export const LEAVING = 'sandboxd.dev/Leaving';
 const MOVE_CHARS = 8;
 

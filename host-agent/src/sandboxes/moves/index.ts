@@ -1,6 +1,5 @@
 // Sandboxes that change their host, with their id: they leave, arrive, and all leave when the host is drained.
 import type { Limits, Owner } from '../../keys/index.ts';
-import type { Table } from '../../store/store.ts';
 import type { Admission } from '../admission.ts';
 import type { Names } from '../names.ts';
 import type { SandboxManagerOptions } from '../options.ts';
@@ -9,18 +8,13 @@ import { noSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import type { Operations } from '../sweeps.ts';
-import { type ArrivalRecord, Arrivals, type Arrived } from './arrivals.ts';
-import { type DepartureRecord, Departures } from './departures.ts';
-import { Drain, type DrainRecord } from './drain.ts';
+import { Arrivals, type Arrived } from './arrivals.ts';
+import { Departures } from './departures.ts';
+import { Drain } from './drain.ts';
 
+export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
-export type { ArrivalRecord, DepartureRecord, DrainRecord };
-
-export type MoveTables = {
-  readonly departures: Table<DepartureRecord>;
-  readonly arrivals: Table<ArrivalRecord>;
-  readonly drain: Table<DrainRecord>;
-};
+export type { MoveTables } from './tables.ts';
 
 type MovesDeps = {
   readonly admission: Admission;
