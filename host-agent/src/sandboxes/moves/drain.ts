@@ -131,11 +131,12 @@ export class Drain {
         'unsupported',
         'sandboxes can leave this host only with a snapshot store (--snapshot-store)',
       );
-    if (this.#isOn) return;
-    this.#refusal = undefined;
-    this.#isOn = true;
     await this.#ending;
+    // First what is wanted, then what is done: in between it is not undone.
     if (records.latest(DRAIN) === undefined) await records.put(DRAIN, { sinceMs: Date.now() });
+    if (this.#isOn) return;
+    this.#isOn = true;
+    this.#refusal = undefined;
     this.#startedAt = performance.now();
     this.#done = 0;
     this.#moved = 0;
@@ -147,8 +148,9 @@ export class Drain {
    * host takes new ones from now on.
    */
   async cancel(): Promise<void> {
-    this.#isOn = false;
     await this.#deps.records.remove(DRAIN);
+    if (!this.#isOn) return;
+    this.#isOn = false;
     for (const { id } of this.#deps.sandboxes()) this.#queue.forget(id);
     this.#problems.clear();
     this.#startReturn();
