@@ -234,6 +234,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly snapshots = new Map<string, SnapshotInfo>();
   onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
   refreshSnapshots = async () => undefined;
+  takeOver = this.refreshSnapshots;
   fetchSnapshot = async () => undefined;
 
   async snapshot(id: string): Promise<SnapshotInfo> {
@@ -343,8 +344,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.get(id);
     const exec = new FakeExec(request, events, hasStdin);
     this.execs.push(exec);
-    // As on the real channel, nothing happens before the caller has the session.
-    queueMicrotask(() => this.script(exec));
+    queueMicrotask(() => this.script(exec)); // As on the real channel: after the caller has the session.
     return exec;
   }
 }

@@ -28,6 +28,7 @@ export const EVENT_KINDS = [
   'secrets-changed',
   'rolled-back',
   'deleted',
+  'moved',
   'snapshot-taken',
   'snapshot-imported',
   'snapshot-stored',

@@ -924,7 +924,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-stored" | "snapshot-fetched" | "snapshot-changed" | "snapshot-deleted" | "host-unreachable" | "host-reachable";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "moved" | "snapshot-taken" | "snapshot-imported" | "snapshot-stored" | "snapshot-fetched" | "snapshot-changed" | "snapshot-deleted" | "host-unreachable" | "host-reachable";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host

@@ -148,10 +148,21 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     delete: async (id) => {
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },
-    subscribe: (listener) =>
-      events.subscribe((event) => {
+    takeOver: async (id) => {
+      const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true);
+      if (wasRunning) await sandboxes.sleep.resume(sandbox);
+    },
+    departureOf: (id) => sandboxes.moves.departures?.offered(id),
+    setDraining: async (isDraining) => {
+      if (isDraining) await sandboxes.moves.drain.begin();
+      else if (sandboxes.moves.drain.isOn) await sandboxes.moves.drain.cancel();
+    },
+    subscribe: (listener) => {
+      sandboxes.moves.departures?.subscribe(listener);
+      return events.subscribe((event) => {
         if ('sandbox' in event) listener(event.sandbox);
-      }),
+      });
+    },
   };
 }
 

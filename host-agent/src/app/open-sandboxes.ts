@@ -176,6 +176,11 @@ export async function openSandboxes(
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
     shared: openShared({ config, resources }, deps),
+    moves: {
+      departures: store.table('departures'),
+      arrivals: store.table('arrivals'),
+      drain: store.table('drain'),
+    },
     comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,
   });

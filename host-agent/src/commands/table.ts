@@ -3,6 +3,7 @@ import { audit } from './audit/index.ts';
 import { bench } from './bench/index.ts';
 import type { Command, Group } from './command.ts';
 import { doctor } from './doctor/index.ts';
+import { drain } from './drain/index.ts';
 import { gateway } from './gateway/index.ts';
 import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
@@ -30,4 +31,4 @@ export const GROUPS: readonly Group[] = [
 ];
 
 /** Commands without a group. */
-export const COMMANDS: readonly Command[] = [doctor, bench, gateway, upgrade];
+export const COMMANDS: readonly Command[] = [doctor, bench, drain, gateway, upgrade];

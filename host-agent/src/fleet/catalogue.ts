@@ -20,6 +20,10 @@ export type Place = {
   readonly namespace: string;
   /** Distinguishes it from an earlier place of that id. */
   readonly uid: string;
+  /** It is for a sandbox that comes from another host: the beginning of its departure. */
+  readonly move?: string | undefined;
+  /** Between two hosts: which of them has it is about to change. */
+  readonly isMoving?: boolean | undefined;
   /** Name of the host; absent until the engine has chosen one. */
   readonly host?: string | undefined;
   readonly vcpus: number;

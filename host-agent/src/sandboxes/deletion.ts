@@ -48,11 +48,11 @@ export class Deletion {
   /**
    * Makes the sandbox unreachable and frees shared resources; all callers get the same promise. Slow clean-up is left
    * to `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of calls in progress;
-   * `events` are persisted with the delete.
+   * `events` are persisted with the delete. `isMoved`: another host has it; only what is here goes.
    */
-  leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+  leave(reason: string, events: readonly LifecycleEvent[], isMoved: boolean): Promise<void> {
     this.isLeaving = true;
-    this.#leaving ??= this.#leave(reason, events).catch((error) => {
+    this.#leaving ??= this.#leave(reason, events, isMoved).catch((error) => {
       this.isLeaving = false;
       this.#leaving = undefined;
       this.#abort = new AbortController();
@@ -67,14 +67,16 @@ export class Deletion {
     this.#context.faults.reach('delete.forgotten');
   }
 
-  async #leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+  async #leave(reason: string, events: readonly LifecycleEvent[], isMoved: boolean): Promise<void> {
     const sandbox = this.#sandbox;
     this.#reason = reason;
     if (sandbox.state !== 'deleting') {
       sandbox.transition('deleting');
-      if (sandbox.isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: sandbox.id }]);
+      const last = { kind: isMoved ? 'moved' : 'deleted', sandbox: sandbox.id } as const;
+      if (sandbox.isAnnounced) this.#delete.begin([...events, last]);
     }
-    this.#abort.abort(new AppError('not_found', `sandbox ${sandbox.id} was deleted`));
+    const what = isMoved ? 'moved to another host' : 'was deleted';
+    this.#abort.abort(new AppError('not_found', `sandbox ${sandbox.id} ${what}`));
     sandbox.quiet();
     const isMarked = await this.#delete.mark(sandbox.record, !this.wasNeverVisible);
     this.#context.faults.reach('delete.marked');

@@ -174,6 +174,11 @@ export interface Sandboxes {
    */
   delete(id: string): Promise<void>;
   /**
+   * Makes a paused sandbox that the snapshot store offers one of this host; does nothing if it is here, or if there is
+   * no store. AppError not_found, conflict if it does not fit this host or another host was faster, upstream.
+   */
+  takeOver(id: string): Promise<void>;
+  /**
    * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
    * an unknown id then AppError upstream.
    */

@@ -83,6 +83,8 @@ export type LifecycleEvent =
       readonly durationMs: number;
     }
   | { readonly kind: 'deleted'; readonly sandbox: string }
+  /** Another host has it. */
+  | { readonly kind: 'moved'; readonly sandbox: string }
   | {
       readonly kind: 'snapshot-taken';
       readonly snapshot: string;

@@ -26,6 +26,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   'secrets-changed': ['info', 'secrets of a sandbox changed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
+  moved: ['info', 'sandbox moved to another host'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
   'snapshot-stored': ['info', 'snapshot uploaded to the snapshot store'],

@@ -9,7 +9,6 @@ import {
   sharerOf,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
-import { AppError, toError } from '../lib/errors.ts';
 import { Admission, type Need } from './admission.ts';
 import { assertComesFrom } from './ancestry.ts';
 import { commitSandboxes, createSandbox } from './create.ts';
@@ -21,6 +20,7 @@ import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
+import { Moves } from './moves/index.ts';
 import { Names } from './names.ts';
 import { NetworkCalls } from './network-calls.ts';
 import { closeInternet, settleNetworks } from './network-changes.ts';
@@ -29,6 +29,7 @@ import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
+import { type Removal, removeSandbox } from './removal.ts';
 import { assertNew, resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
@@ -39,6 +40,7 @@ import { bindForCreate } from './secrets.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
+import { stopSandboxes } from './stopping.ts';
 import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
@@ -58,6 +60,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly sleep: Sleep;
+  readonly moves: Moves;
   readonly #timeoutActions: TimeoutActions;
   readonly #names = new Names(() => this.#sandboxes.values());
   readonly #forks: Forks;
@@ -100,6 +103,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       admitPause: (owner, policy) => this.#limits.admitPause(owner, policy),
       admitResume: (sandbox) => this.#limits.admitResume(toHolding(sandbox)),
       track: (work) => this.#operations.trackSave(work(this.#operations.signal())),
+    });
+    this.moves = new Moves(options, {
+      ...{ admission: this.#admission, limits: this.#limits, names: this.#names, sleep: this.sleep },
+      ...{ operations: this.#operations, sandboxes: this.#sandboxes },
+      register: (sandbox) => this.#register(sandbox),
+      forget: (sandbox, onGone) => this.#remove(sandbox, { onGone }),
     });
     this.#forks = new Forks({
       presets: creates.presets,
@@ -154,6 +163,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const sandboxes = () => this.#sandboxes.values();
     followSecrets({ ...context, sandboxes, signal: this.#operations.signal(), log });
     await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
+    this.moves.start();
     const { watchdogTimeoutMs: timeoutMs } = context.settings;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes, events: context.events, log });
   }
@@ -187,8 +197,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...{ owner, id: options.id, signal },
       metadata: toMetadata(options, secrets),
     };
-    const createOne = () => createSandbox(context, input);
-    const make = async () => [await context.engines.withReplacement(createOne)] as const;
+    const make = async () =>
+      [await context.engines.withReplacement(() => createSandbox(context, input))] as const;
     const [sandbox] = await this.#add(need, signal, make, request);
     return sandbox.info;
   }
@@ -233,16 +243,17 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   async delete(id: string): Promise<void> {
-    const sandbox = this.find(id);
-    if (sandbox === undefined) throw noSandbox(id);
-    await this.#delete(sandbox);
+    await this.#delete(this.find(id) ?? this.get(id));
   }
 
   async #delete(sandbox: Sandbox, reason?: string, events?: readonly LifecycleEvent[]): Promise<void> {
-    await sandbox.leave(reason, events);
-    if (!this.#sandboxes.delete(sandbox.id)) return;
-    this.#options.context.events.notify({ kind: 'deleted', sandbox: sandbox.id });
-    this.#sweeps.start(sandbox, () => this.#snapshots.forgetUnused());
+    await this.moves.keep(sandbox);
+    await this.#remove(sandbox, { reason, events });
+  }
+
+  #remove(sandbox: Sandbox, how: Removal): Promise<void> {
+    const deps = { sandboxes: this.#sandboxes, events: this.#options.context.events, sweeps: this.#sweeps };
+    return removeSandbox(sandbox, { ...deps, snapshots: this.#snapshots }, how);
   }
 
   /** Called by the sandbox's own handle. */
@@ -305,26 +316,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
    * daemon, or deleted; rejects when a delete failed.
    */
   async stop(onExit: 'keep' | 'destroy'): Promise<void> {
-    const cause = new AppError('cancelled', 'the daemon is stopping');
-    this.#operations.cancel(cause);
     this.#watchdog?.[Symbol.dispose]();
-    await this.#templates.stop();
-    await this.#operations.settled();
-    // Deletes of expired sandboxes have no waiting request, so they are awaited here.
-    const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
-    const deletes = leaving.map(({ id }) => this.delete(id));
-    await Promise.all([this.#sweeps.finishSoon(deletes), this.#snapshots.stop()]);
-    if (onExit === 'keep') {
-      const { size } = this.#sandboxes;
-      await Promise.all([...this.#sandboxes.values()].map((sandbox) => sandbox.detach(cause)));
-      if (size > 0)
-        this.#options.log.info({ sandboxes: size }, 'sandboxes keep running; the next daemon adopts them');
-      return;
-    }
-    const deletions = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
-    const failure = deletions.find((deletion) => deletion.status === 'rejected');
-    await this.#sweeps.finish();
-    if (failure !== undefined) throw toError(failure.reason);
+    const deps = { sandboxes: this.#sandboxes, operations: this.#operations, sweeps: this.#sweeps };
+    const before = [() => this.#templates.stop(), () => this.moves.stop()];
+    const stopSnapshots = () => this.#snapshots.stop();
+    const remove = (id: string) => this.delete(id);
+    await stopSandboxes({ ...deps, before, stopSnapshots, remove, log: this.#options.log }, onExit);
   }
 
   /** Reserves capacity, runs `make` and commits: all of its sandboxes become visible together, or all are removed. */
@@ -334,6 +331,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     make: () => Promise<T>,
     { commit }: SandboxRequest,
   ): Promise<T> {
+    this.moves.drain.assertOpen();
     const add = async (): Promise<T> => {
       using _reservation = await this.#admission.reserve(need);
       const sandboxes = await commitSandboxes(this.#options.context, await make(), signal, commit);
@@ -346,5 +344,6 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   #register(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
     sandbox.beginLife(this.#timeoutActions);
+    this.moves.drain.noteNew(sandbox.id);
   }
 }

@@ -4,6 +4,7 @@ import type { LimitsOptions } from '../keys/index.ts';
 import type { Table } from '../store/store.ts';
 import type { Admission, AdmissionOptions } from './admission.ts';
 import { resolveStored } from './import-snapshot.ts';
+import type { MoveTables } from './moves/tables.ts';
 import type { CreateContext } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { DiskComparerOptions } from './saved/compare-disks.ts';
@@ -24,6 +25,10 @@ export type SandboxManagerOptions = {
   readonly snapshotRecords: Table<SnapshotRecord>;
   /** Undefined without a snapshot store. */
   readonly shared: SharedOptions | undefined;
+  /** Sandboxes that change their host. */
+  readonly moves: MoveTables;
+  /** How often it is looked whether offered sandboxes have left. */
+  readonly movePollMs?: number;
   /** Compares the disks of snapshots. */
   readonly comparer: DiskComparerOptions;
   readonly log: Logger;

@@ -64,6 +64,8 @@ export type PausedRecord = {
   readonly storedBytes: number;
   /** The service that ran, for a boot. */
   readonly service?: ServiceSpec;
+  /** It came from another host: its guest has not seen its network here yet. */
+  readonly isMoved?: true;
 };
 
 export type SandboxState =
@@ -189,6 +191,11 @@ export function parentOf({
 
 export function noSandbox(id: string): AppError {
   return new AppError('not_found', `sandbox ${id} does not exist`);
+}
+
+/** Of one that is on its way to another host. */
+export function movingSandbox(id: string): AppError {
+  return new AppError('exhausted', `sandbox ${id} moves to another host; try again`, { retryAfterS: 2 });
 }
 
 /** What copies of a sandbox inherit. */

@@ -19,6 +19,7 @@ import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { environmentOf } from './metadata.ts';
 import {
   checkTransition,
+  movingSandbox,
   type PausedRecord,
   type SandboxRecord,
   type SandboxState,
@@ -59,6 +60,8 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   #running: RunningVm | undefined;
   /** Another VM is about to replace its own, whose memory and slot it keeps. */
   isReplaced = false;
+  /** On its way to another host: nothing resumes or changes it. */
+  isDeparting = false;
 
   /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
@@ -300,8 +303,8 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   }
 
   /** First phase of a delete; see Deletion. */
-  leave(reason = '', events: readonly LifecycleEvent[] = []): Promise<void> {
-    return this.#deletion.leave(reason, events);
+  leave(reason = '', events: readonly LifecycleEvent[] = [], isMoved = false): Promise<void> {
+    return this.#deletion.leave(reason, events, isMoved);
   }
 
   /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
@@ -341,6 +344,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Stores a changed record, and what `also` writes, and applies its timeouts. Call within `changes`. */
   async replaceRecord(record: SandboxRecord, also?: () => void): Promise<void> {
+    if (this.isDeparting && this.#state === 'paused') throw movingSandbox(this.id);
     await this.#context.records.put(this.id, record, also);
     this.#record = record;
     this.#timeouts.apply();

@@ -27,6 +27,7 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import type { Moves } from './moves/index.ts';
 import type { NetworkCalls } from './network-calls.ts';
 import type { PortChange } from './ports.ts';
 import type { PublishChange } from './publish.ts';
@@ -81,6 +82,7 @@ export interface AllSandboxes {
     'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete' | 'fetch' | 'stored'
   >;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
+  readonly moves: Pick<Moves, 'takeOver'>;
   exportSnapshot(id: string): PullStream;
   compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
@@ -236,6 +238,10 @@ export class TenantView implements Sandboxes {
 
   async delete(id: string): Promise<void> {
     await this.#host.delete(this.#find(id).id);
+  }
+
+  async takeOver(id: string): Promise<void> {
+    if (this.#host.find(id) === undefined) await this.#host.moves.takeOver(id, this.#isVisible);
   }
 
   async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {

@@ -2,7 +2,7 @@
 // with its event.
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits, RequestContext } from '../keys/index.ts';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { changeLabels } from '../lib/labels.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
@@ -44,6 +44,7 @@ export async function updateSandbox(
     await sandbox.replaceRecord(changed, event.persist).catch((error: unknown) => {
       throw (
         asNoSpace(error, 'change the sandbox', 'record') ??
+        (isAppError(error) ? error : undefined) ??
         new AppError('internal', `cannot change the sandbox: ${toError(error).message}`, { cause: error })
       );
     });

@@ -29,10 +29,13 @@ const fileSchema = z.strictObject({
 });
 
 export const snapshotIdSchema = z.string().regex(/^snap_[0-9a-v]{13}$/);
+/** A paused sandbox that leaves its host, and which departure of it: none is ever overwritten. */
+export const parkedIdSchema = z.string().regex(/^sbx_[0-9a-v]{13}\/[0-9a-f]{32}$/);
+const idSchema = z.union([snapshotIdSchema, parkedIdSchema]);
 
 const schema = z.strictObject({
   formatVersion: z.literal(STORE_FORMAT),
-  id: snapshotIdSchema,
+  id: idSchema,
   /** Whose chunks they are; absent: of clients without a tenant. */
   tenant: z.string().max(256).optional(),
   /** What the daemon needs to know about it; the store does not read it. */
@@ -47,20 +50,23 @@ const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
 export const MANIFESTS = 'snapshots/';
+/** Paused sandboxes between two hosts. */
+export const PARKED = 'sandboxes/';
 
 export function manifestPath(id: string): string {
-  return `${MANIFESTS}${id}`;
+  return `${id.startsWith('sbx_') ? PARKED : MANIFESTS}${id}`;
 }
 
 /** Undefined for what is no path of a manifest. */
 export function idOfPath(path: string): string | undefined {
-  return snapshotIdSchema.safeParse(path.slice(MANIFESTS.length)).data;
+  const id = idSchema.safeParse(path.slice(path.indexOf('/') + 1)).data;
+  return id !== undefined && manifestPath(id) === path ? id : undefined;
 }
 
 export async function sealManifest(keys: StoreKeys, manifest: StoreManifest): Promise<Buffer> {
   const sealed = keys.seal(manifestPath(manifest.id), await compress(JSON.stringify(manifest)));
   if (sealed.length <= MAX_SEALED_MANIFEST_BYTES) return sealed;
-  throw new AppError('too_large', `snapshot ${manifest.id} has more chunks than the snapshot store takes`);
+  throw new AppError('too_large', `${manifest.id} has more chunks than the snapshot store takes`);
 }
 
 /** AppError `internal` with the reason. */

@@ -18,6 +18,7 @@ import {
   sealManifest,
   snapshotIdSchema,
 } from './manifest.ts';
+import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './store-keys.ts';
@@ -34,6 +35,8 @@ export type SnapshotUpload = {
   /** JSON. */
   readonly description: unknown;
   readonly files: readonly { readonly part: string; readonly path: string }[];
+  /** All chunks are there; what makes it exist follows. */
+  readonly beforeManifest?: () => Promise<void>;
 };
 
 /** `sent`: what was not in the bucket yet, in bytes as stored. */
@@ -57,10 +60,13 @@ export class SnapshotStore {
   readonly #bucket: Bucket;
   readonly #keys: StoreKeys;
   readonly #seen = new SeenChunks();
+  /** Paused sandboxes between two hosts. */
+  readonly parked: ParkedSandboxes;
 
   constructor({ bucket, keys }: StoreOptions) {
     this.#bucket = bucket;
     this.#keys = keys;
+    this.parked = new ParkedSandboxes(bucket, keys);
   }
 
   /** For messages and records. */
@@ -82,7 +88,7 @@ export class SnapshotStore {
    * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
    */
   async upload(
-    { id, tenant, description, files }: SnapshotUpload,
+    { id, tenant, description, files, beforeManifest }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
     const tooLong = AbortSignal.timeout(MAX_UPLOAD_MS);
@@ -114,6 +120,9 @@ export class SnapshotStore {
       ...{ id, description, files: described },
       ...(tenant !== undefined && { tenant }),
     };
+    // What is collected meanwhile is sent again.
+    if (beforeManifest !== undefined) await this.#assertThere(keys, old, signal);
+    await beforeManifest?.();
     await this.putManifest(manifest, signal);
     await this.#assertThere(keys, old, signal);
     return { manifest, ...sent };
@@ -128,7 +137,7 @@ export class SnapshotStore {
 
   /** Undefined: the bucket has no such snapshot. AppError `internal` if its manifest is damaged, `upstream`. */
   async read(id: string, signal?: AbortSignal): Promise<StoreManifest | undefined> {
-    if (!snapshotIdSchema.safeParse(id).success) return undefined;
+    if (idOfPath(manifestPath(id)) !== id) return undefined;
     const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
     return sealed && (await openManifest(this.#keys, id, sealed));
   }
@@ -202,7 +211,7 @@ export class SnapshotStore {
   }
 
   /** Without a mark: a host that knows a later time uploads it again. */
-  async removeExpired(id: string, signal?: AbortSignal): Promise<void> {
+  async removeManifest(id: string, signal?: AbortSignal): Promise<void> {
     await this.#bucket.remove(manifestPath(id), signal);
   }
 

@@ -9,6 +9,7 @@ import {
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
   openManifest,
+  PARKED,
   type StoreManifest,
 } from './manifest.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -202,23 +203,24 @@ export class StoreCollector {
   async *#manifests(
     signal: AbortSignal,
   ): AsyncGenerator<StoreManifest | { readonly id: string; readonly problem: string }> {
-    for await (const page of this.#bucket.list(MANIFESTS, signal))
-      for (const { key } of page) {
-        const id = idOfPath(key);
-        if (id === undefined) {
-          yield { id: key, problem: `${key} is no name of a snapshot` };
-          continue;
+    for (const path of [MANIFESTS, PARKED])
+      for await (const page of this.#bucket.list(path, signal))
+        for (const { key } of page) {
+          const id = idOfPath(key);
+          if (id === undefined) {
+            yield { id: key, problem: `${key} is no name of a snapshot or a paused sandbox` };
+            continue;
+          }
+          const sealed = await this.#bucket.get(key, MAX_SEALED_MANIFEST_BYTES, signal);
+          // Deleted since the list.
+          if (sealed === undefined) continue;
+          try {
+            yield await openManifest(this.#keys, id, sealed);
+          } catch (error) {
+            if (!isAppError(error)) throw error;
+            yield { id, problem: firstLine(error) };
+          }
         }
-        const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
-        // Deleted since the list.
-        if (sealed === undefined) continue;
-        try {
-          yield await openManifest(this.#keys, id, sealed);
-        } catch (error) {
-          if (!isAppError(error)) throw error;
-          yield { id, problem: firstLine(error) };
-        }
-      }
   }
 
   *#pathsOf({ tenant, files }: StoreManifest): Generator<string> {

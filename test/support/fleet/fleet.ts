@@ -1,5 +1,4 @@
 // A fleet in this process: hosts whose sandboxes are in memory, gateways, and a Kubernetes that is a stand-in or real.
-import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,11 +44,9 @@ import {
 import { until } from '../until.ts';
 import { ApiServer } from './api-server.ts';
 import { portHostTo, serveHostIngress, trusting } from './doors.ts';
+import { startGateway } from './gateway-process.ts';
 import { Signer } from './signer.ts';
 
-/** Of a process on a busy machine. */
-const START_MS = 90_000;
-const MAIN = join(import.meta.dirname, '../../../host-agent/src/main.ts');
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
 
@@ -303,25 +300,11 @@ export class Fleet {
   async gatewayProcess(): Promise<{ readonly url: string; kill(): void }> {
     const secret = join(this.#dir, 'secret');
     const kubeconfig = this.#api?.writeKubeconfig(join(this.#dir, randomUUID())) ?? realKubeconfig('gateway');
-    const words = [
-      'gateway',
-      '--listen=127.0.0.1:0',
+    return await startGateway(this.#t, [
       `--kubeconfig=${kubeconfig}`,
       `--fleet-secret-file=${secret}`,
-    ];
-    const child = spawn(process.execPath, [MAIN, ...words, `--fleet-namespace=${this.namespace}`], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    this.#t.teardown(() => child.kill('SIGKILL'));
-    let text = '';
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk: Buffer) => {
-        text += chunk.toString();
-      });
-    const address = () => /listens on (127\.0\.0\.1:\d+)/.exec(text)?.[1];
-    await until(() => address() !== undefined || child.exitCode !== null, 'a gateway that listens', START_MS);
-    if (address() === undefined) throw new Error(text);
-    return { url: `http://${address()}`, kill: () => void child.kill('SIGKILL') };
+      `--fleet-namespace=${this.namespace}`,
+    ]);
   }
 
   /** Resolves when the API server holds that many hosts for ready. */

@@ -24,7 +24,7 @@ export class Scheduler {
     const bound = this.#objects.list('pods').filter(({ status }) => status?.phase !== 'Failed');
     const nodes = this.#objects
       .list('nodes')
-      .filter(({ status }) => isReady(status))
+      .filter(({ status, spec }) => isReady(status) && spec?.unschedulable !== true)
       .filter(({ metadata: { name } }) =>
         fields.every(({ operator, values }) => values.includes(name) === (operator === 'In')),
       )

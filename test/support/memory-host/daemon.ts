@@ -22,6 +22,7 @@ import {
   LifecycleEvents,
   type StoredEvent,
 } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import type { MoveTables } from '../../../host-agent/src/sandboxes/moves/index.ts';
 import type { CapacityOptions } from '../../../host-agent/src/sandboxes/options.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type {
@@ -66,11 +67,12 @@ export type MemoryDaemonOptions = Partial<
   readonly quotaOf?: (tenant: string) => Quota | undefined;
   readonly policyOfOwner?: (owner: Owner) => Policy | undefined;
   readonly readCounters?: () => Counters;
-  readonly snapshotStore?: SharedOptions['store'];
+  readonly snapshotStore?: SharedOptions['store'] | undefined;
   /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
   /** Wraps a table of the registry. */
   readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
+  readonly changeMoves?: (tables: MoveTables) => MoveTables;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
   /** Of the lines that are kept; all by default. */
   readonly logLevel?: Level;
@@ -116,6 +118,11 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const store = await Store.open(join(home.dataDir, 'state.lmdb'));
   const records = store.table<SandboxRecord>('sandboxes');
   const snapshotRecords = store.table<SnapshotRecord>('snapshots');
+  const moves: MoveTables = {
+    departures: store.table('departures'),
+    arrivals: store.table('arrivals'),
+    drain: store.table('drain'),
+  };
   const engine = new MemoryEngine(home.host);
   const logs = new LogStore({
     dir: join(home.dataDir, 'logs'),
@@ -197,6 +204,8 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       store: options.snapshotStore,
       records: store.table<StoredRecord>('stored_snapshots'),
     },
+    moves: options.changeMoves?.(moves) ?? moves,
+    movePollMs: 100,
     comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,

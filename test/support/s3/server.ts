@@ -20,6 +20,8 @@ export class S3Server {
   readonly requests: { readonly method: string; readonly key: string }[] = [];
   fault: (method: string, key: string) => Fault | Promise<Fault> = () => undefined;
   pageSize = 1000;
+  /** Whether If-None-Match counts. */
+  isConditional = true;
   /** Of the server's clock. */
   skewMs = 0;
   url = '';
@@ -84,7 +86,7 @@ export class S3Server {
     const headers = { date: this.#now().toUTCString() };
     if (method === 'PUT') {
       const source = request.headers['x-amz-copy-source'];
-      if (request.headers['if-none-match'] === '*' && object) {
+      if (this.isConditional && request.headers['if-none-match'] === '*' && object) {
         refuse(412, 'PreconditionFailed');
         return;
       }

@@ -28,6 +28,7 @@ const KINDS = Object.keys({
   resumed: true,
   'rolled-back': true,
   deleted: true,
+  moved: true,
   'snapshot-taken': true,
   'snapshot-imported': true,
   'snapshot-stored': true,

@@ -43,7 +43,11 @@ export class Lists {
     const found = readBodies(asked, schema);
     if ('refusal' in found) return answer(response, found.refusal);
     const { parsed } = found;
-    const all = parsed.flatMap((body) => body[field] as z.output<typeof entry>[]);
+    // A sandbox that moves is on the lists of both hosts for some seconds; it is paused on the one that it leaves.
+    const known = new Map<string, z.output<typeof entry>>();
+    for (const each of parsed.flatMap((body) => body[field] as z.output<typeof entry>[]))
+      if (!known.has(each.id) || known.get(each.id)?.state === 'paused') known.set(each.id, each);
+    const all = [...known.values()];
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     const limit = Number(query.get('limit') || 0);
     all.sort(compare);

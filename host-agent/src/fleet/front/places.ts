@@ -19,6 +19,8 @@ export async function findPlace(
     const message = `sandbox ${id} is not known here, and the engine of the fleet does not answer`;
     throw new AppError('exhausted', message, { retryAfterS: 5 });
   }
+  if (place.isMoving === true)
+    throw new AppError('exhausted', `sandbox ${id} moves to another host; try again`, { retryAfterS: 1 });
   const host = place.host === undefined ? undefined : map.host(place.host);
   if (host !== undefined) return { host, place };
   if (place.host === undefined) throw missing;

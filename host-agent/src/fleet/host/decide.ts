@@ -17,6 +17,8 @@ export type Facts = {
   readonly sandbox: 'running' | 'failed' | undefined;
   /** A create is using the place. */
   readonly isBusy: boolean;
+  /** It waits for another host: the name of the move. */
+  readonly leaves?: string | undefined;
   /** How long this host has known the pod. */
   readonly knownMs: number;
   readonly nodeUid: string;
@@ -30,7 +32,10 @@ export type Action =
   | 'renew-record'
   /** Look again later: a create may come. */
   | 'wait'
+  /** Its sandbox waits in the snapshot store for this host. */
+  | 'take-over'
   | 'mark-running'
+  | 'mark-leaving'
   | 'mark-failed'
   /** The pod was used, and this host has no sandbox of it. */
   | 'mark-lost'
@@ -46,7 +51,7 @@ export const UNUSED_MS = 60_000;
 export const OUTLIVED_MS = 60_000;
 
 export function decide(facts: Facts): Action {
-  const { pod, record, sandbox, isBusy, knownMs, nodeUid, nodeKnownMs } = facts;
+  const { pod, record, sandbox, isBusy, leaves, knownMs, nodeUid, nodeKnownMs } = facts;
   if (isBusy) return 'wait';
   if (record !== undefined && (pod === undefined || pod.uid !== record.uid)) {
     if (sandbox === undefined) return 'drop-record';
@@ -56,14 +61,16 @@ export function decide(facts: Facts): Action {
   if (record === undefined) return decideUnused(pod, knownMs);
   if (sandbox === undefined) return 'remove-pod';
   if (pod.isDeleting) return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
+  if (pod.leaves !== leaves) return 'mark-leaving';
   if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';
   if (sandbox === 'running' && pod.phase !== 'Running') return 'mark-running';
   if (record.nodeUid === nodeUid) return 'nothing';
   return nodeKnownMs < OUTLIVED_MS ? 'wait' : 'renew-record';
 }
 
-function decideUnused({ isDeleting, phase }: PlacePod, knownMs: number): Action {
+function decideUnused({ isDeleting, phase, move }: PlacePod, knownMs: number): Action {
   if (isDeleting) return 'remove-pod';
+  if (move !== undefined && phase === 'Pending') return 'take-over';
   if (phase === 'Running') return 'mark-lost';
   if (phase !== 'Pending') return 'nothing';
   return knownMs < UNUSED_MS ? 'wait' : 'remove-pod';

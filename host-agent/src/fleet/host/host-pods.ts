@@ -3,7 +3,14 @@ import type { Logger } from 'pino';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
-import { PLACE_LABEL, type PlacePod, readPlacePod, toPodName } from '../kubernetes/pods.ts';
+import {
+  LEAVING,
+  PLACE_LABEL,
+  type PlacePod,
+  readPlacePod,
+  readPodName,
+  toPodName,
+} from '../kubernetes/pods.ts';
 import type { FleetSeal } from '../seal.ts';
 
 type Known = { readonly pod: PlacePod; readonly sinceMs: number };
@@ -40,7 +47,7 @@ export class HostPods {
       onChange: (change, object) => {
         const pod = readPlacePod(object, seal);
         const { name = '', uid } = readPod(object)?.metadata ?? {};
-        const id = pod?.id ?? name.replace('-', '_');
+        const id = pod?.id ?? readPodName(name)?.id ?? name;
         if (change === 'put' && pod !== undefined) this.#known.set(id, this.#toKnown(pod));
         else if (this.#known.get(id)?.pod.uid === uid) this.#known.delete(id);
         onChange(id);
@@ -88,7 +95,7 @@ export class HostPods {
       })),
       ...(isRunning && { startTime: now }),
     };
-    const path = `${podPath(pod.namespace, toPodName(pod.id))}/status`;
+    const path = `${podPath(pod.namespace, toPodName(pod))}/status`;
     // The uid is a precondition: it is not the pod of a later place.
     const body = { metadata: { uid: pod.uid }, status };
     const { signal } = this.#stop;
@@ -97,11 +104,31 @@ export class HostPods {
       .catch(ignoreGone);
   }
 
+  /** `move`: its sandbox waits for another host; undefined: it stays. */
+  async setLeaving(pod: PlacePod, move: string | undefined): Promise<void> {
+    const condition = {
+      type: LEAVING,
+      status: move === undefined ? 'False' : 'True',
+      reason: move === undefined ? 'Stays' : `D${move}`,
+      lastTransitionTime: new Date().toISOString().replace(/\.\d+/, ''),
+    };
+    const path = `${podPath(pod.namespace, toPodName(pod))}/status`;
+    const body = { metadata: { uid: pod.uid }, status: { conditions: [condition] } };
+    const { signal } = this.#stop;
+    await this.#options.client
+      .request({ method: 'PATCH', path, patch: 'strategic', body, signal })
+      .catch(ignoreGone);
+  }
+
   /** Takes our finalizer away and removes the pod: its sandbox is gone. */
-  async remove({ id, namespace, uid }: Pick<PlacePod, 'id' | 'namespace' | 'uid'>): Promise<void> {
+  async remove({
+    namespace,
+    uid,
+    ...named
+  }: Pick<PlacePod, 'id' | 'move' | 'namespace' | 'uid'>): Promise<void> {
     const { client } = this.#options;
     const { signal } = this.#stop;
-    const path = podPath(namespace, toPodName(id));
+    const path = podPath(namespace, toPodName(named));
     const body = { metadata: { uid, finalizers: null } };
     // Of a pod, a node may change what its status has, which is the metadata, too.
     const status = `${path}/status`;

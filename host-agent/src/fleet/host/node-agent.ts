@@ -1,31 +1,33 @@
 // The node agent of this host: it registers the host, admits creates whose place is here, and keeps pods and sandboxes
 // in agreement. The registry of this host is the truth of what runs, the pods of what should.
-import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { Placed, PlacedRequest, PlacedSize, Placement } from '../../http/index.ts';
-import { backOffMs } from '../../lib/back-off.ts';
+import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
+import { NOT_TAKEN } from '../kubernetes/moves.ts';
+import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
+import { assertFits, DEFAULTS, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
+import { Turns } from './turns.ts';
 
 /** A gateway's watch may be ahead of ours by this much. */
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
-const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
-/** As gateways have them, who do not know the settings of hosts. */
-const DEFAULTS: PlacedSize = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
-/** Places that are worked on at a time. */
-const MAX_AT_ONCE = 16;
 
 /** The sandboxes of this host. */
 export interface LocalSandboxes {
   stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
   /** Ends one. */
   delete(id: string): Promise<void>;
+  /** Makes one of this host that waits in the snapshot store, and resumes it if it ran. AppError. */
+  takeOver(id: string): Promise<void>;
+  /** The departure of one that waits there for another host. */
+  departureOf(id: string): string | undefined;
+  /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
+  setDraining(isDraining: boolean): Promise<void>;
   /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
   subscribe(listener: (id: string) => void): () => void;
 }
@@ -38,7 +40,7 @@ export type PlaceRecords = {
   remove(id: string): Promise<unknown>;
 };
 
-export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode'> & {
+export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode' | 'onCordon'> & {
   readonly records: PlaceRecords;
   readonly sandboxes: LocalSandboxes;
   /** As gateways have it. */
@@ -56,10 +58,7 @@ export class NodeAgent implements Placement {
   /** Places that a create is using, or whose pod is being removed. */
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<() => void>();
-  readonly #queue = new Set<string>();
-  readonly #running = new Map<string, Promise<void>>();
-  readonly #failures = new Map<string, number>();
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #turns: Turns;
   #unsubscribe: () => void = () => undefined;
   #isStopped = false;
 
@@ -67,15 +66,24 @@ export class NodeAgent implements Placement {
     const { client, seal, name: node, log } = options;
     this.#options = options;
     this.#seal = seal;
-    this.#registration = new Registration({ ...options, onNode: () => this.#podsChanged() });
+    this.#registration = new Registration({
+      ...options,
+      onNode: () => this.#podsChanged(),
+      onCordon: (isCordoned) => options.sandboxes.setDraining(isCordoned),
+    });
     const onChange: HostPodsOptions['onChange'] = (id) => this.#podsChanged(id);
     this.#pods = new HostPods({ client, seal, node, log, onChange });
+    this.#turns = new Turns(
+      (id) => this.#reconcile(id),
+      (sandbox, error) =>
+        log.warn({ sandbox, reason: toError(error).message }, 'cannot settle a place of the fleet'),
+    );
   }
 
   /** Continues in the background until the API server knows this host. */
   start(): void {
     if (this.#isStopped) return;
-    this.#unsubscribe = this.#options.sandboxes.subscribe((id) => this.#enqueue(id));
+    this.#unsubscribe = this.#options.sandboxes.subscribe((id) => this.#turns.enqueue(id));
     this.#registration.start();
     // The pods of a Node that was deleted mean nothing before its uid is known.
     void this.#registration.joined().then(() => {
@@ -86,11 +94,10 @@ export class NodeAgent implements Placement {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#unsubscribe();
-    for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#queue.clear();
+    this.#turns.stop();
     await Promise.all([this.#registration.close(), this.#pods.close()]);
     // They write to the registry, which closes next.
-    await Promise.all(this.#running.values());
+    await this.#turns.idle();
   }
 
   /** Resolves when the API server knows this host. */
@@ -126,7 +133,7 @@ export class NodeAgent implements Placement {
     const release = (): void => {
       for (const { id } of places) {
         this.#busy.delete(id);
-        this.#enqueue(id);
+        this.#turns.enqueue(id);
       }
     };
     try {
@@ -198,45 +205,12 @@ export class NodeAgent implements Placement {
     for (const done of [...this.#waiting]) done();
     const known = () => this.#options.records.all().map(({ id }) => id);
     const all = id === undefined ? new Set([...this.#pods.ids(), ...known()]) : [id];
-    for (const each of all) this.#enqueue(each);
-  }
-
-  #enqueue(id: string): void {
-    if (this.#isStopped) return;
-    this.#queue.add(id);
-    clearTimeout(this.#timers.get(id));
-    this.#timers.delete(id);
-    this.#next();
-  }
-
-  #next(): void {
-    for (const id of this.#queue) {
-      if (this.#running.size >= MAX_AT_ONCE) return;
-      if (this.#running.has(id)) continue;
-      this.#queue.delete(id);
-      const done = this.#reconcile(id).finally(() => {
-        this.#running.delete(id);
-        this.#next();
-      });
-      this.#running.set(id, done);
-    }
+    for (const each of all) this.#turns.enqueue(each);
   }
 
   async #reconcile(id: string): Promise<void> {
     // Without the API server's list nothing is ended.
-    if (!this.#pods.isListed) return;
-    try {
-      await this.#carryOut(id, this.#decide(id));
-      this.#failures.delete(id);
-    } catch (error) {
-      const failures = (this.#failures.get(id) ?? 0) + 1;
-      this.#failures.set(id, failures);
-      this.#options.log.warn(
-        { sandbox: id, reason: toError(error).message },
-        'cannot settle a place of the fleet',
-      );
-      this.#later(id, backOffMs(failures, BACK_OFF));
-    }
+    if (this.#pods.isListed) await this.#carryOut(id, this.#decide(id));
   }
 
   #decide(id: string): Action {
@@ -247,10 +221,35 @@ export class NodeAgent implements Placement {
       record: this.#options.records.get(id),
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
       isBusy: this.#busy.has(id),
+      leaves: this.#moveOf(id),
       knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
       nodeKnownMs: this.#registration.nodeKnownMs * (OUTLIVED_MS / unusedMs),
     });
+  }
+
+  #moveOf(id: string): string | undefined {
+    const departure = this.#options.sandboxes.departureOf(id);
+    return departure === undefined ? undefined : toMove(departure);
+  }
+
+  /** A place whose sandbox comes from another host. What this host cannot take is placed elsewhere. */
+  async #takeOver(id: string, { namespace, uid }: PlacePod): Promise<void> {
+    const { records, sandboxes } = this.#options;
+    if (this.#registration.isFenced) return this.#turns.later(id, RETRY_AFTER_S * 1000);
+    this.#busy.add(id);
+    try {
+      await records.put(id, { namespace, uid, nodeUid: this.#registration.nodeUid ?? '' });
+      await sandboxes.takeOver(id);
+    } catch (error) {
+      if (sandboxes.stateOf(id) !== undefined) throw error;
+      await records.remove(id);
+      const pod = this.#pods.find(id);
+      if (pod?.uid === uid) await this.#pods.setPhase(pod, 'Failed', NOT_TAKEN, toError(error).message);
+    } finally {
+      this.#busy.delete(id);
+      this.#turns.enqueue(id);
+    }
   }
 
   async #carryOut(id: string, action: Action): Promise<void> {
@@ -260,7 +259,7 @@ export class NodeAgent implements Placement {
       case 'nothing':
         return;
       case 'wait':
-        if (!this.#busy.has(id)) this.#later(id, this.#waitMs(id, unusedMs));
+        if (!this.#busy.has(id)) this.#turns.later(id, this.#waitMs(id, unusedMs));
         return;
       case 'renew-record': {
         const record = records.get(id);
@@ -270,6 +269,12 @@ export class NodeAgent implements Placement {
       }
       case 'mark-running':
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
+        return;
+      case 'take-over':
+        if (pod) await this.#takeOver(id, pod);
+        return;
+      case 'mark-leaving':
+        if (pod) await this.#pods.setLeaving(pod, this.#moveOf(id));
         return;
       case 'mark-failed':
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'VmExited', sandboxes.stateOf(id)?.reason ?? '');
@@ -283,14 +288,14 @@ export class NodeAgent implements Placement {
         return;
       case 'end-sandbox':
         // With a Node all its pods go, often before this host knows of it.
-        if (!(await this.#registration.confirmNode())) return this.#enqueue(id);
+        if (!(await this.#registration.confirmNode())) return this.#turns.enqueue(id);
         log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
         await sandboxes.delete(id);
-        this.#enqueue(id);
+        this.#turns.enqueue(id);
         return;
       case 'drop-record':
         await records.remove(id);
-        this.#enqueue(id);
+        this.#turns.enqueue(id);
         return;
       case 'unlist':
         log.error(
@@ -320,25 +325,4 @@ export class NodeAgent implements Placement {
       this.#busy.delete(id);
     }
   }
-
-  #later(id: string, waitMs: number): void {
-    clearTimeout(this.#timers.get(id));
-    if (this.#isStopped) return;
-    this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
-  }
-}
-
-function withDefaults({ vcpus, memoryMib }: PlacedRequest['size']): PlacedSize {
-  return { vcpus: vcpus ?? DEFAULTS.vcpus, memoryMib: memoryMib ?? DEFAULTS.memoryMib };
-}
-
-/** AppError conflict when the place is smaller than the sandbox, or the engine counts it for smaller. */
-function assertFits({ id, vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): void {
-  if (!isCounted)
-    throw new AppError('conflict', `the pod of the place ${id} requests another size than it had`);
-  if (size.vcpus <= vcpus && size.memoryMib <= memoryMib) return;
-  throw new AppError(
-    'conflict',
-    `the place ${id} has ${vcpus} vCPUs and ${memoryMib} MiB; the sandbox needs ${size.vcpus} and ${size.memoryMib}`,
-  );
 }

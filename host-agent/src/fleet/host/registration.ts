@@ -41,6 +41,8 @@ export type RegistrationOptions = {
   readonly log: Logger;
   readonly renewMs?: number;
   readonly fenceMs?: number;
+  /** The Node was made unschedulable (`kubectl cordon`), or schedulable again; also what it was at the start. */
+  readonly onCordon: (isCordoned: boolean) => Promise<void>;
 };
 
 export class Registration {
@@ -58,6 +60,7 @@ export class Registration {
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #postedAtMs = Number.NEGATIVE_INFINITY;
   #reported = '';
+  #isCordoned: boolean | undefined;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
@@ -142,7 +145,23 @@ export class Registration {
       this.#postedAtMs = atMs;
     }
     this.#renewedAtMs = atMs;
+    await this.#readCordon();
     this.#first.resolve(this.#nodeUid ?? '');
+  }
+
+  /** What fails is tried at the next renewal. */
+  async #readCordon(): Promise<void> {
+    try {
+      const isCordoned = readNode(await this.#findNode())?.spec.unschedulable;
+      if (isCordoned === undefined || isCordoned === this.#isCordoned) return;
+      await this.#options.onCordon(isCordoned);
+      this.#isCordoned = isCordoned;
+    } catch (error) {
+      this.#options.log.warn(
+        { reason: toError(error).message },
+        'cannot follow whether this node is cordoned',
+      );
+    }
   }
 
   /** Once, though several need it. */

@@ -9,6 +9,7 @@ import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
+import { Moves } from './moves.ts';
 import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
@@ -41,6 +42,7 @@ export class KubernetesCatalogue implements Catalogue {
   readonly #options: KubernetesOptions;
   readonly #map: PodMap;
   readonly #claims: Claims;
+  readonly #moves: Moves;
   readonly #stop = new AbortController();
   readonly #writeMs: number;
   readonly #placing = new Set<Promise<void>>();
@@ -54,6 +56,8 @@ export class KubernetesCatalogue implements Catalogue {
     this.#writeMs = options.writeMs ?? WRITE_MS;
     this.#map = new PodMap(client, seal, log);
     this.#claims = new Claims(client, seal);
+    const forget = (place: Place) => void this.forget(place);
+    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs: this.#writeMs });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {
@@ -62,6 +66,7 @@ export class KubernetesCatalogue implements Catalogue {
       clearInterval(timer);
       this.#stop.abort(new AppError('cancelled', 'the gateway is stopping'));
     });
+    this.#map.onChange = (id) => this.#moves.look(id);
     await this.#map.start(signal);
     return this.#map;
   }
@@ -96,13 +101,13 @@ export class KubernetesCatalogue implements Catalogue {
       for (const claim of request.claims) await this.#claim(claim, place, signal);
       return await bound;
     } catch (error) {
-      void this.forget(this.#map.find(place.id) ?? place);
+      void this.forget(this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid) ?? place);
       throw error instanceof ClaimTaken ? error : explain(error, namespace);
     }
   }
 
   async forget(place: Place): Promise<void> {
-    const key = [place.namespace, place.id, place.uid, place.host ?? ''].join(' ');
+    const key = [place.namespace, toPodName(place), place.uid, place.host ?? ''].join(' ');
     const running = this.#forgetting.get(key);
     if (running !== undefined) return await running;
     if (this.#forgetting.size >= MAX_FORGETTING) return;
@@ -119,9 +124,9 @@ export class KubernetesCatalogue implements Catalogue {
     await Promise.all(this.#forgetting.values());
   }
 
-  async #forget({ id, namespace, uid, host }: Place): Promise<void> {
+  async #forget({ namespace, uid, host, ...named }: Place): Promise<void> {
     const { signal } = this.#stop;
-    const path = podPath(namespace, toPodName(id));
+    const path = podPath(namespace, toPodName(named));
     for (let attempt = 1; attempt <= FORGET_ATTEMPTS; attempt++) {
       if (await this.#remove(path, uid, host === undefined).catch(() => false)) return;
       // The gateway stops; a host, or another gateway, drops what nothing uses.
@@ -179,6 +184,7 @@ export class KubernetesCatalogue implements Catalogue {
   /** Places that no host can end: their Node was removed from the cluster, or they never got one. */
   #sweep(): void {
     if (!this.#map.isCurrent) return;
+    this.#moves.retry();
     const { unboundMs = UNBOUND_MS } = this.#options;
     const now = performance.now();
     const unbound = new Map<string, number>();

@@ -33,20 +33,20 @@ export class Claims {
   /** Undefined when the place has it now, else the place that has it. Rejects as requests do. */
   async acquire(
     claim: string,
-    { id, uid, namespace }: PlacePod,
+    { uid, namespace, ...named }: PlacePod,
     signal: AbortSignal,
   ): Promise<PlacePod | undefined> {
     const name = `sandboxd-${this.#toName(namespace, claim)}`;
     const path = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
-    const ownerReferences = [{ apiVersion: 'v1', kind: 'Pod', name: toPodName(id), uid }];
+    const ownerReferences = [{ apiVersion: 'v1', kind: 'Pod', name: toPodName(named), uid }];
     const body = {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
       metadata: {
         ...{ name, ownerReferences },
-        annotations: { [SEAL]: this.#seal.make('lease', namespace, name, toPodName(id), uid) },
+        annotations: { [SEAL]: this.#seal.make('lease', namespace, name, toPodName(named), uid) },
       },
-      spec: { holderIdentity: toPodName(id) },
+      spec: { holderIdentity: toPodName(named) },
     };
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       try {

@@ -5,13 +5,24 @@ import type { KubeClient } from '../kube/client.ts';
 import { NODES, PODS, readNode, readPod } from '../kube/objects.ts';
 import { type Change, Watch } from '../kube/watch.ts';
 import type { FleetSeal } from '../seal.ts';
-import { HOST_LABEL, PLACE_LABEL, type PlacePod, readHost, readPlacePod, toPodName } from './pods.ts';
+import {
+  HOST_LABEL,
+  PLACE_LABEL,
+  type PlacePod,
+  readHost,
+  readPlacePod,
+  readPodName,
+  toPodName,
+} from './pods.ts';
 
 export class PodMap implements FleetMap {
   readonly #seal: FleetSeal;
   readonly #pods: Watch;
   readonly #nodes: Watch;
-  #places = new Map<string, PlacePod>();
+  /** By id: one, and a second where its sandbox arrives. */
+  #places = new Map<string, readonly PlacePod[]>();
+  /** A place came, changed or went; without one all may have. */
+  onChange: (id?: string) => void = () => undefined;
   #hosts = new Map<string, Host>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -22,8 +33,9 @@ export class PodMap implements FleetMap {
       ...{ client, log, path: PODS, query: { labelSelector: PLACE_LABEL } },
       onList: (objects) => {
         const places = objects.flatMap((object) => readPlacePod(object, seal) ?? []);
-        this.#places = new Map(places.map((place) => [place.id, place]));
+        this.#places = Map.groupBy(places, ({ id }) => id);
         for (const id of this.#waiting.keys()) this.#wake(id);
+        this.onChange();
       },
       onChange: (change, object) => this.#changePod(change, object),
     });
@@ -61,8 +73,19 @@ export class PodMap implements FleetMap {
     return this.#places.size;
   }
 
+  /** Where its requests go: to its host, until another one has it. */
   find(id: string): PlacePod | undefined {
-    return this.#places.get(id);
+    const all = this.#places.get(id) ?? [];
+    const isThere = ({ phase, leaves, move }: PlacePod): boolean =>
+      leaves === undefined && (move === undefined || phase === 'Running');
+    const found = all.find(isThere);
+    if (found !== undefined) return found;
+    // No host has taken it yet: requests go to the one that it leaves.
+    const arrival = all.find(({ move, leaves }) => move !== undefined && leaves === undefined);
+    const source = all.find(({ leaves }) => leaves !== undefined);
+    const isMoving = arrival?.host !== undefined && arrival.phase === 'Pending';
+    const place = source ?? arrival;
+    return place && { ...place, isMoving };
   }
 
   async settle(id: string, waitMs: number): Promise<PlacePod | undefined> {
@@ -70,7 +93,11 @@ export class PodMap implements FleetMap {
   }
 
   all(): Iterable<PlacePod> {
-    return this.#places.values();
+    return [...this.#places.values()].flat();
+  }
+
+  placesOf(id: string): readonly PlacePod[] {
+    return this.#places.get(id) ?? [];
   }
 
   hosts(): readonly Host[] {
@@ -88,8 +115,10 @@ export class PodMap implements FleetMap {
     signal: AbortSignal,
   ): Promise<T> {
     for (;;) {
-      const found = test(this.#places.get(id));
-      if (found !== undefined) return found;
+      for (const place of this.placesOf(id)) {
+        const found = test(place);
+        if (found !== undefined) return found;
+      }
       signal.throwIfAborted();
       await this.#changed(id, signal);
     }
@@ -114,16 +143,20 @@ export class PodMap implements FleetMap {
     const place = readPlacePod(object, this.#seal);
     if (change === 'put') {
       if (place === undefined) return;
-      this.#places.set(place.id, place);
+      const others = this.placesOf(place.id).filter((each) => toPodName(each) !== toPodName(place));
+      this.#places.set(place.id, [...others, place]);
       this.#wake(place.id);
+      this.onChange(place.id);
       return;
     }
     const { name = '', uid } = readPod(object)?.metadata ?? {};
-    const id = name.replace('-', '_');
-    const known = this.#places.get(id);
-    if (known === undefined || known.uid !== uid || toPodName(id) !== name) return;
-    this.#places.delete(id);
+    const { id = '' } = readPodName(name) ?? {};
+    const left = this.placesOf(id).filter((each) => each.uid !== uid);
+    if (left.length === this.placesOf(id).length) return;
+    if (left.length > 0) this.#places.set(id, left);
+    else this.#places.delete(id);
     this.#wake(id);
+    this.onChange(id);
   }
 
   #wake(id: string): void {

@@ -1,7 +1,6 @@
 // A place as a pod: never run by a container runtime, bound by the scheduler, ended by the host that it is bound to.
 import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
-import { isId } from '../../lib/ids.ts';
 import type { Host, Place, PlaceRequest } from '../catalogue.ts';
 import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -26,9 +25,24 @@ const GRACE_S = 30;
 const CONTAINER = 'sandbox';
 const MAX_LABEL_CHARS = 63;
 
-/** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`. */
-export function toPodName(id: string): string {
-  return id.replace('_', '-');
+/** Condition of a pod whose sandbox waits in the snapshot store for another host; reason: `D` and its move. */
+export const LEAVING = 'sandboxd.dev/Leaving';
+const MOVE_CHARS = 8;
+
+/** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`; where it arrives, the move follows: `sbx-4l76gs19v8lc6-1f6b02c9`. */
+export function toPodName({ id, move }: Pick<Place, 'id' | 'move'>): string {
+  return [id.replace('_', '-'), ...(move === undefined ? [] : [move])].join('-');
+}
+
+/** What a departure is called in the names of pods. */
+export function toMove(departure: string): string {
+  return departure.slice(0, MOVE_CHARS);
+}
+
+/** Undefined for what is no name of a place. */
+export function readPodName(name: string): Pick<Place, 'id' | 'move'> | undefined {
+  const [, suffix = '', move] = /^sbx-([0-9a-v]{13})(?:-([0-9a-f]{8}))?$/.exec(name) ?? [];
+  return suffix === '' ? undefined : { id: `sbx_${suffix}`, ...(move !== undefined && { move }) };
 }
 
 /** The namespace of a tenant, whose name has a prefix so that no tenant is a namespace of the cluster. */
@@ -42,11 +56,19 @@ export function toNamespace(base: string, tenant: string | undefined): string {
 }
 
 export function toPod(
-  { id, vcpus, memoryMib, on, not = [], prefers }: PlaceRequest,
+  {
+    id,
+    move,
+    vcpus,
+    memoryMib,
+    on,
+    not = [],
+    prefers,
+  }: Pick<Place, 'id' | 'move'> & Omit<PlaceRequest, 'tenant' | 'claims'>,
   namespace: string,
   seal: FleetSeal,
 ) {
-  const name = toPodName(id);
+  const name = toPodName({ id, move });
   const size = `${vcpus}x${memoryMib}`;
   const memory = `${memoryMib + OVERHEAD_MIB}Mi`;
   const fields = [
@@ -100,9 +122,13 @@ export function toPod(
 
 export type PlacePod = Place & {
   readonly phase: string;
+  /** Of the phase. */
+  readonly reason?: string | undefined;
   readonly isDeleting: boolean;
   /** Whether the scheduler and quotas count what its seal says. */
   readonly isCounted: boolean;
+  /** Its sandbox waits for another host: the name of the move. */
+  readonly leaves?: string | undefined;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
   readonly unschedulable?: string | undefined;
 };
@@ -112,17 +138,19 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const pod = readPod(object);
   if (pod === undefined) return undefined;
   const { name, namespace, uid, annotations } = pod.metadata;
-  const id = name.replace('-', '_');
+  const named = readPodName(name);
   const { [SIZE]: size = '', [SEAL]: proof = '' } = annotations;
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
-  if (!isId('sbx', id) || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
+  if (named === undefined || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
   return {
-    ...{ id, namespace, uid, vcpus, memoryMib },
+    ...{ ...named, namespace, uid, vcpus, memoryMib },
     host: pod.spec.nodeName,
     phase: pod.status.phase ?? 'Pending',
+    reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
     isCounted: isCounted(pod, vcpus, memoryMib),
+    leaves: findMove(pod),
     unschedulable: findUnschedulable(pod),
   };
 }
@@ -133,6 +161,11 @@ function isCounted({ spec }: Pod, vcpus: number, memoryMib: number): boolean {
   const millis = (readQuantity(requests?.cpu ?? '') ?? 0) * 1000;
   const bytes = readQuantity(requests?.memory ?? '');
   return Math.round(millis) === vcpus * CPU_MILLIS && bytes === (memoryMib + OVERHEAD_MIB) * 2 ** 20;
+}
+
+function findMove({ status }: Pod): string | undefined {
+  const found = status.conditions.find(({ type, status }) => type === LEAVING && status === 'True');
+  return /^D([0-9a-f]{8})$/.exec(found?.reason ?? '')?.[1];
 }
 
 function findUnschedulable({ status }: Pod): string | undefined {

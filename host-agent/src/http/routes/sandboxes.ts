@@ -83,6 +83,8 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
 
     resumeSandbox: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
+      // In a fleet its place says which host takes it over.
+      if (!placement.needsPlace) await sandboxes.takeOver(id);
       await sandboxes.get(id).resume();
       return toSandboxBody(sandboxes.get(id).info);
     },

@@ -96,7 +96,8 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   start.handles.guest = guest;
   const slot = sandbox.record.network;
   // A network that was made again is without the connections that the guest knows.
-  const isNetworkNew = slot !== undefined && before.vmm?.bootId !== readBootId();
+  const isNetworkNew =
+    slot !== undefined && (before.vmm?.bootId !== readBootId() || before.paused?.isMoved === true);
   const readNetwork = async (): Promise<Pick<WakeInput, 'network' | 'connections'>> => {
     if (slot === undefined) return {};
     if (isNetworkNew) return { network: networkOf(slot) };

@@ -11,7 +11,7 @@ import { allocatedBytes } from '../../lib/extents.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { Admission } from '../admission.ts';
 import type { SandboxState } from '../record.ts';
-import { toSavedOptions } from '../record.ts';
+import { movingSandbox, toSavedOptions } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
@@ -97,6 +97,7 @@ export class Sleep {
 
   /** Does nothing if it runs. AppError if it stays paused. */
   async resume(sandbox: Sandbox, reason: 'request' | 'use' = 'request'): Promise<void> {
+    assertStays(sandbox);
     await this.#pauses.get(sandbox)?.catch(() => undefined);
     await this.#rollbacks.get(sandbox)?.catch(() => undefined);
     sandbox.assertNotEnded();
@@ -106,6 +107,7 @@ export class Sleep {
 
   /** Resolves when the guest of the snapshot can be used. AppError if the sandbox is as it was. */
   async rollback(sandbox: Sandbox, target: Target): Promise<void> {
+    assertStays(sandbox);
     const count = this.#rollbackCounts.get(sandbox) ?? 0;
     if (count >= MAX_ROLLBACKS)
       throw new AppError('exhausted', `sandbox ${sandbox.id} is going back already; try again later`, {
@@ -212,6 +214,7 @@ export class Sleep {
     await track(async (signal) => {
       await sandbox.snapshotQueue.add(async () => {
         sandbox.assertNotEnded();
+        assertStays(sandbox);
         isNeeded = sandbox.state !== 'running';
         if (!isNeeded) return;
         sandbox.transition('resuming');
@@ -300,6 +303,11 @@ export class Sleep {
       },
     };
   }
+}
+
+/** AppError exhausted: another host will have it. */
+function assertStays(sandbox: Sandbox): void {
+  if (sandbox.isDeparting) throw movingSandbox(sandbox.id);
 }
 
 function notPaused({ id, state }: Sandbox): AppError {

@@ -25,7 +25,8 @@ export type SharedOptions = {
     | 'list'
     | 'isDeleted'
     | 'remove'
-    | 'removeExpired'
+    | 'removeManifest'
+    | 'parked'
     | 'forgetSeen'
   >;
   readonly records: Table<StoredRecord>;

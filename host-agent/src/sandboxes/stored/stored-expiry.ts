@@ -71,7 +71,7 @@ export class StoredExpiry {
       if (manifest === undefined) return forget(id);
       const { owner, archive, expiresAtMs } = readDescription(manifest);
       if (!isExpired({ expiresAtMs }, GRACE_MS)) return;
-      await store.removeExpired(id, signal);
+      await store.removeManifest(id, signal);
       forget(id);
       const event = { kind: 'snapshot-deleted', snapshot: id, reason: 'expires_s' } as const;
       events.emit(event, owner, archive.options.about);

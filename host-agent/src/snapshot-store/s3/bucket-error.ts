@@ -60,7 +60,8 @@ export function toAnswerError(
   }
   if (status === 401 || status === 403)
     return fail(`${what} refuses the credentials (${status} ${detail}); check them and what they permit`);
-  const isTransient = (status >= 500 && status !== 501) || status === 408 || status === 429;
+  // 409: of two conditional writes at the same time.
+  const isTransient = (status >= 500 && status !== 501) || [408, 409, 429].includes(status);
   return fail(`${what} answered ${status} ${detail}`.trim(), isTransient);
 }
 

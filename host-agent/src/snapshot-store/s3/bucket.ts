@@ -103,6 +103,17 @@ export class Bucket {
     await this.#send({ method: 'PUT', key, body, signal });
   }
 
+  /** False if there is one already, which may be that of an attempt whose answer was lost. */
+  async putNew(key: string, body: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    try {
+      await this.#send({ method: 'PUT', key, body, headers: { 'if-none-match': '*' }, signal });
+      return true;
+    } catch (error) {
+      if (error instanceof BucketError && error.status === 412) return false;
+      throw error;
+    }
+  }
+
   /** Gives an object a new age without sending it. False if there is none, or the server cannot do it. */
   async touch(key: string, signal?: AbortSignal): Promise<boolean> {
     const path = encodePath(`/${this.#options.bucket}/${this.#toKey(key)}`);

@@ -17,7 +17,10 @@ function open(t: Test, script: string) {
 }
 
 t.test('one run serves all who ask, with the settings of the daemon, and leaves no file', async (t) => {
-  const { checks, run, calls } = open(t, `cat "\${4#--config=}" >> "$0.settings"; echo '${JSON.stringify(REPORT)}'; exit 1`);
+  const { checks, run, calls } = open(
+    t,
+    `cat "\${4#--config=}" >> "$0.settings"; echo '${JSON.stringify(REPORT)}'; exit 1`,
+  );
   const [first, second] = await Promise.all([checks.read(), checks.read()]);
   t.match(first, { ...REPORT, checked_at: /^\d{4}-/ });
   t.equal(first, second);
@@ -32,7 +35,10 @@ t.test('a doctor that fails is a fault', async (t) => {
     const { checks, run } = open(t, script);
     t.match(
       await checks.read(),
-      { worst: 'fault', groups: [{ group: 'checks', findings: [{ level: 'fault', seen: /cannot be run: ./ }] }] },
+      {
+        worst: 'fault',
+        groups: [{ group: 'checks', findings: [{ level: 'fault', seen: /cannot be run: ./ }] }],
+      },
       script,
     );
     t.same(readdirSync(run), []);

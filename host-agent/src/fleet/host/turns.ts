@@ -1,0 +1,71 @@
+// Work on places: one at a time for each, a few at once, and again later where it failed.
+import { backOffMs } from '../../lib/back-off.ts';
+
+const MAX_AT_ONCE = 16;
+const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
+
+export class Turns {
+  readonly #work: (id: string) => Promise<void>;
+  readonly #onFailure: (id: string, error: unknown) => void;
+  readonly #queue = new Set<string>();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #failures = new Map<string, number>();
+  readonly #timers = new Map<string, NodeJS.Timeout>();
+  #isStopped = false;
+
+  constructor(work: (id: string) => Promise<void>, onFailure: (id: string, error: unknown) => void) {
+    this.#work = work;
+    this.#onFailure = onFailure;
+  }
+
+  enqueue(id: string): void {
+    if (this.#isStopped) return;
+    this.#queue.add(id);
+    clearTimeout(this.#timers.get(id));
+    this.#timers.delete(id);
+    this.#next();
+  }
+
+  later(id: string, waitMs: number): void {
+    clearTimeout(this.#timers.get(id));
+    if (this.#isStopped) return;
+    this.#timers.set(id, setTimeout(() => this.enqueue(id), waitMs).unref());
+  }
+
+  /** Nothing begins any more. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#queue.clear();
+  }
+
+  /** Resolves when nothing runs. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#running.values());
+  }
+
+  #next(): void {
+    for (const id of this.#queue) {
+      if (this.#running.size >= MAX_AT_ONCE) return;
+      if (this.#running.has(id)) continue;
+      this.#queue.delete(id);
+      const done = this.#try(id).finally(() => {
+        this.#running.delete(id);
+        this.#next();
+      });
+      this.#running.set(id, done);
+    }
+  }
+
+  async #try(id: string): Promise<void> {
+    try {
+      await this.#work(id);
+      this.#failures.delete(id);
+    } catch (error) {
+      const failures = (this.#failures.get(id) ?? 0) + 1;
+      this.#failures.set(id, failures);
+      this.#onFailure(id, error);
+      this.later(id, backOffMs(failures, BACK_OFF));
+    }
+  }
+}

@@ -1,0 +1,252 @@
+// Paused sandboxes that this host takes over from the snapshot store: their files are fetched first, and the claim that
+// makes one this host's comes last, so that every failure before it leaves it where it was.
+
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Owner } from '../../keys/index.ts';
+import { AppError, firstLine } from '../../lib/errors.ts';
+import { readBootId } from '../../lib/proc.ts';
+import { needsAuthority } from '../../network/authority/index.ts';
+import type { StoreManifest } from '../../snapshot-store/index.ts';
+import type { Table } from '../../store/store.ts';
+import { asNoSpace } from '../admission.ts';
+import { noSandbox, type SandboxRecord } from '../record.ts';
+import { makeSandboxDirs, pinAgent, pinRootfs, sandboxPaths } from '../resources/files.ts';
+import { adoptPaused } from '../resources/index.ts';
+import type { ResourceContext, SandboxContext } from '../resources/resource.ts';
+import { Sandbox } from '../sandbox.ts';
+import { pausedDir } from '../saved/paused.ts';
+import { FIRST_GENERATION, placePaused } from '../saved/place-paused.ts';
+import { flush } from '../saved/save.ts';
+import { heldPolicyOf } from '../secret-hosts.ts';
+import { storedBytesIn } from '../sleep/stored.ts';
+import { sizeOf } from '../stored/description.ts';
+import type { SharedDeps } from '../stored/shared.ts';
+import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
+
+/** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
+const NO_ENGINE = 'another host';
+const SETTLE_MS = 10_000;
+const MAX_AT_ONCE = 64;
+
+export type ArrivalRecord = { readonly departure: string; readonly token: string };
+
+export type ArrivalsDeps = {
+  readonly context: ResourceContext;
+  readonly shared: SharedDeps;
+  readonly records: Table<ArrivalRecord>;
+  readonly find: (id: string) => Sandbox | undefined;
+  readonly reserveName: (owner: Owner | undefined, name: string | undefined) => Disposable;
+  /** AppError forbidden. */
+  readonly admitPause: (owner: Owner | undefined) => Disposable;
+  /** AppError exhausted while this host takes nothing new. */
+  readonly assertOpen: () => void;
+  readonly register: (sandbox: Sandbox) => void;
+  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  readonly log: Logger;
+};
+
+/** `wasRunning`: on the host that it left. */
+export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
+
+type Offer = { readonly manifest: StoreManifest; readonly parked: Parked; readonly departure: string };
+
+export class Arrivals {
+  readonly #deps: ArrivalsDeps;
+  readonly #running = new Map<string, Promise<Arrived>>();
+
+  constructor(deps: ArrivalsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Finishes what an earlier daemon claimed, and could not record. */
+  start(): void {
+    const { records, find, log } = this.#deps;
+    for (const { id, record } of records.all()) {
+      if (find(id) !== undefined) void this.#settle(id, record);
+      else
+        void this.takeOver(id, () => true).catch((error) =>
+          log.warn({ sandbox: id, reason: firstLine(error) }, 'cannot finish the arrival of a sandbox'),
+        );
+    }
+  }
+
+  /**
+   * Makes it one of this host, paused. Callers at the same time share one; it goes on when they leave. AppError
+   * not_found if the store does not offer it, conflict if it does not fit this host or another took it, forbidden,
+   * exhausted, `upstream`.
+   */
+  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
+    const { track, find } = this.#deps;
+    let work = this.#running.get(id);
+    if (work === undefined) {
+      // Ids come from clients.
+      if (this.#running.size >= MAX_AT_ONCE)
+        throw new AppError('exhausted', 'many sandboxes arrive, or are looked for; try again', {
+          retryAfterS: 2,
+        });
+      work = track(async (signal) => {
+        const offer = await this.#findOffer(id, signal);
+        if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
+        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal));
+        return { sandbox, wasRunning: offer.parked.wasRunning };
+      }).finally(() => this.#running.delete(id));
+      this.#running.set(id, work);
+    }
+    const arrived = await work;
+    if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
+    return arrived;
+  }
+
+  /** The departure that no other host has. */
+  async #findOffer(id: string, signal: AbortSignal): Promise<Offer | undefined> {
+    const { shared, records } = this.#deps;
+    const { store } = shared;
+    for (const each of await store.parked.find(id, signal)) {
+      const departure = each.slice(id.length + 1);
+      const holder = await store.parked.readClaim(each, signal);
+      const own = records.get(id);
+      if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
+      const manifest = await store.read(each, signal);
+      if (manifest !== undefined) return { manifest, parked: readParked(manifest), departure };
+    }
+    // Nothing of this host is in the store any more.
+    if (records.get(id) !== undefined) await records.remove(id);
+    return undefined;
+  }
+
+  async #takeOver(id: string, { manifest, parked, departure }: Offer, signal: AbortSignal): Promise<Sandbox> {
+    const { context, shared, records } = this.#deps;
+    this.#deps.assertOpen();
+    const resolved = await shared.resolve(parked.archive, signal);
+    const record = toArrivedRecord(parked, resolved);
+    using _name = this.#deps.reserveName(record.owner, record.metadata?.name);
+    using _quota = this.#deps.admitPause(record.owner);
+    const token = this.#tokenFor(id, departure);
+    const paths = sandboxPaths(context.directories, id);
+    let isClaimed = false;
+    try {
+      using _space = await shared.admission.reserve({
+        ...{ memoryMib: [], areCopies: false, diskBytes: sizeOf(manifest) },
+      });
+      await records.put(id, { departure, token });
+      await records.flush();
+      await rm(paths.dir, { recursive: true, force: true });
+      await this.#fetch(paths, manifest, parked, record.options.rootfs, signal);
+      context.faults.reach('arrival.fetched');
+      signal.throwIfAborted();
+      if (!(await shared.store.parked.claim(parkedId(id, departure), token)))
+        throw new AppError('conflict', `sandbox ${id} was taken by another host, or stays where it was`);
+      isClaimed = true;
+      context.faults.reach('arrival.claimed');
+      const sandbox = await this.#enter(id, record);
+      await this.#settle(id, { departure, token });
+      return sandbox;
+    } catch (error) {
+      // What is claimed stays, whatever fails: the next start, or the next request, goes on from the store.
+      if (!isClaimed) {
+        await rm(paths.dir, { recursive: true, force: true });
+        await rm(paths.socketDir, { recursive: true, force: true });
+        // A claim whose answer is not known may have been written.
+        if (!(await this.#mayBeClaimed(id, departure, token))) await records.remove(id);
+      }
+      signal.throwIfAborted();
+      throw asNoSpace(error, 'fetch the sandbox', 'fetch') ?? error;
+    }
+  }
+
+  /** It is here: what is in the store is not needed any more. Never rejects; the next start tries again. */
+  async #settle(id: string, { departure }: ArrivalRecord): Promise<void> {
+    const { shared, records, log } = this.#deps;
+    try {
+      await shared.store.removeManifest(parkedId(id, departure), AbortSignal.timeout(SETTLE_MS));
+      await records.remove(id);
+    } catch (error) {
+      log.warn({ sandbox: id, reason: firstLine(error) }, 'a sandbox that arrived stays in the store, too');
+    }
+  }
+
+  #tokenFor(id: string, departure: string): string {
+    const own = this.#deps.records.get(id);
+    return own?.departure === departure ? own.token : randomUUID();
+  }
+
+  async #mayBeClaimed(id: string, departure: string, token: string): Promise<boolean> {
+    const limit = AbortSignal.timeout(5000);
+    const holder = await this.#deps.shared.store.parked
+      .readClaim(parkedId(id, departure), limit)
+      .catch(() => token);
+    return holder === token;
+  }
+
+  async #fetch(
+    paths: ReturnType<typeof sandboxPaths>,
+    manifest: StoreManifest,
+    { archive, record }: Parked,
+    rootfs: SandboxRecord['options']['rootfs'],
+    signal: AbortSignal,
+  ): Promise<void> {
+    await makeSandboxDirs(paths);
+    await pinRootfs(paths.dir, rootfs.rootfsPath);
+    if (rootfs.agentPath !== undefined) await pinAgent(paths.dir, rootfs.agentPath);
+    const dir = pausedDir(paths.dir);
+    const own = join(dir, FIRST_GENERATION);
+    await mkdir(own, { recursive: true, mode: 0o700 });
+    const { memory, state } = archive.parts;
+    const [memoryName, stateName] = [basename(memory.name), basename(state.name)];
+    const files = { memory: join(own, memoryName), state: join(own, stateName), disk: paths.layerPath };
+    await this.#deps.shared.store.download(manifest, files, signal);
+    if (record.paused.hasMemory) {
+      const { compatibility, needsResync } = archive;
+      const { layerPath } = paths;
+      await placePaused({ dir, layerPath, memoryName, stateName, compatibility, needsResync, signal });
+    } else {
+      await rm(dir, { recursive: true });
+      await flush(paths.layerPath);
+    }
+    await flush(paths.dir);
+  }
+
+  /** From the registry's answer on it is a sandbox of this host. */
+  async #enter(id: string, arrived: ReturnType<typeof toArrivedRecord>): Promise<Sandbox> {
+    const { context, log } = this.#deps;
+    const paths = sandboxPaths(context.directories, id);
+    const policy = heldPolicyOf(arrived);
+    // The guest trusts this one from its resume on; the key of the other stayed behind.
+    const made = policy && needsAuthority(policy) ? await context.authorities.make(id) : undefined;
+    const network = arrived.options.network === undefined ? undefined : await context.network.allocate();
+    const storedBytes = await storedBytesIn(pausedDir(paths.dir));
+    const record: SandboxRecord = {
+      ...arrived,
+      ...(arrived.paused && { paused: { ...arrived.paused, storedBytes } }),
+      incarnation: randomUUID(),
+      isReady: true,
+      ...(made && { authority: made.id }),
+      ...(network && { network }),
+      // Without a boot of this host: its network is made as after a reboot.
+      vmm: {
+        ...{ engine: NO_ENGINE, pid: 0, startTicks: 0, bootId: '' },
+        paths: { dir: paths.dir, socketDir: paths.socketDir },
+        memory: { kind: 'anonymous' },
+      },
+    };
+    await context.records.put(id, record, made?.persist);
+    await context.records.flush();
+    context.faults.reach('arrival.recorded');
+    const own: SandboxContext = {
+      ...{ id, context, paths, record, handles: {} },
+      log: log.child({ sandbox: id }),
+    };
+    await adoptPaused(own);
+    const settled = {
+      ...record,
+      vmm: record.vmm && { ...record.vmm, bootId: readBootId() },
+    };
+    await context.records.put(id, settled);
+    const sandbox = new Sandbox({ ...own, record: settled });
+    this.#deps.register(sandbox);
+    return sandbox;
+  }
+}

@@ -1,0 +1,270 @@
+// Sandboxes that leave this host: each is paused, sent to the snapshot store and offered there, until another host has
+// claimed it or this one takes it back.
+//
+//   depart ──▶ paused ──▶ `sending` ──▶ all chunks are there ──▶ `offered` ──▶ manifest ──▶ another host has the claim
+//                             │ taken back: nothing is offered       │ taken back:               ▼
+//                             ▼                                      ▼ with the claim        forgotten here
+//                          this host's again                     this host's again
+//
+// From `offered` on, the claim alone says whose it is: it is written where there is none, and never removed, so that a
+// manifest that a server writes late is of no use to any host.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { AppError, firstLine } from '../../lib/errors.ts';
+import type { Table } from '../../store/store.ts';
+import { movingSandbox } from '../record.ts';
+import type { ResourceContext } from '../resources/resource.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { PARTS } from '../saved/archive/format.ts';
+import { openPaused, pausedDir } from '../saved/paused.ts';
+import type { Sleep } from '../sleep/sleep.ts';
+import type { SharedOptions } from '../stored/shared.ts';
+import { describeParked, type ParkedFiles, parkedId } from './parked.ts';
+
+const POLL_MS = 3000;
+
+export type DepartureRecord = {
+  /** Tells this departure from others of the same sandbox. */
+  readonly departure: string;
+  /** With which this host claims it. */
+  readonly token: string;
+  readonly phase: 'sending' | 'offered';
+  readonly wasRunning: boolean;
+  readonly atMs: number;
+};
+
+export type DeparturesDeps = {
+  readonly context: Pick<ResourceContext, 'faults'>;
+  readonly store: SharedOptions['store'];
+  readonly records: Table<DepartureRecord>;
+  readonly sleep: Pick<Sleep, 'pause' | 'endVm'>;
+  readonly find: (id: string) => Sandbox | undefined;
+  /** Removes it here, without ending it. `onGone`: nothing of it is left. */
+  readonly forget: (sandbox: Sandbox, onGone: () => Promise<void>) => Promise<void>;
+  /** A stopping daemon waits for it, and aborts the signal. */
+  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  readonly log: Logger;
+  readonly pollMs?: number | undefined;
+};
+
+type Sending = { readonly abort: AbortController; readonly done: Promise<void> };
+
+export class Departures {
+  readonly #deps: DeparturesDeps;
+  readonly #sending = new Map<string, Sending>();
+  readonly #returns = new Map<string, Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(id: string) => void>();
+  #timer: NodeJS.Timeout | undefined;
+  #polling: Promise<void> | undefined;
+
+  constructor(deps: DeparturesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Continues what an earlier daemon began; its sandboxes are registered. */
+  start(): void {
+    const { records, find, pollMs = POLL_MS } = this.#deps;
+    for (const { id } of records.all()) {
+      const sandbox = find(id);
+      if (sandbox !== undefined) sandbox.isDeparting = true;
+      // Its files are gone: another host has it.
+      else void records.remove(id);
+    }
+    this.#timer = setInterval(() => this.poll(), pollMs).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
+    await Promise.allSettled([...this.#sending.values()].map(({ done }) => done));
+    await this.#polling;
+  }
+
+  get(id: string): DepartureRecord | undefined {
+    return this.#deps.records.get(id);
+  }
+
+  /** The departure of one that other hosts can take. */
+  offered(id: string): string | undefined {
+    const record = this.#sending.has(id) ? undefined : this.#deps.records.get(id);
+    return record?.phase === 'offered' ? record.departure : undefined;
+  }
+
+  /** `listener` gets the id of each that can be taken now, or cannot any more. */
+  subscribe(listener: (id: string) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  get isAny(): boolean {
+    return this.#deps.records.all().length > 0;
+  }
+
+  /** Ids of those that wait for another host, or are on their way to it. */
+  ids(): string[] {
+    return this.#deps.records.all().map(({ id }) => id);
+  }
+
+  /** Resolves when another host can take it. AppError; it is this host's and as before then, unless it is offered. */
+  async depart(sandbox: Sandbox): Promise<void> {
+    const { store, records } = this.#deps;
+    const { id } = sandbox;
+    await store.parked.assertExclusive(this.#stopping.signal);
+    const before = records.get(id);
+    if (before?.phase === 'offered') {
+      if ((await store.read(parkedId(id, before.departure), this.#stopping.signal)) !== undefined) return;
+      // The answer about its manifest was lost, and so was the manifest, or another host has it by now.
+      await this.takeBack(sandbox);
+    }
+    if (this.#sending.has(id)) throw movingSandbox(id);
+    const wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
+    const abort = new AbortController();
+    const { promise: done, resolve: finish } = Promise.withResolvers<void>();
+    this.#sending.set(id, { abort, done });
+    sandbox.isDeparting = true;
+    try {
+      const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);
+      await this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+      this.#deps.context.faults.reach('move.paused');
+      await this.#deps.track((stop) =>
+        sandbox.snapshotQueue.add(() => this.#send(sandbox, wasRunning, AbortSignal.any([signal, stop]))),
+      );
+    } finally {
+      this.#sending.delete(id);
+      if (records.get(id) === undefined) sandbox.isDeparting = false;
+      finish();
+      this.#changed(id);
+    }
+  }
+
+  async #send(sandbox: Sandbox, wasRunning: boolean, signal: AbortSignal): Promise<void> {
+    const { store, records, sleep, context } = this.#deps;
+    const { id } = sandbox;
+    sandbox.assertNotEnded();
+    if (sandbox.state !== 'paused')
+      throw new AppError('conflict', `sandbox ${id} is ${sandbox.state}, not paused`);
+    signal.throwIfAborted();
+    await sleep.endVm(sandbox);
+    const departure = randomBytes(16).toString('hex');
+    const record: DepartureRecord = {
+      ...{ departure, token: randomUUID(), wasRunning, atMs: Date.now() },
+      phase: 'sending',
+    };
+    // Changes that were made before are in what is sent; later ones are refused.
+    await sandbox.changes.add(() => records.put(id, record));
+    context.faults.reach('move.recorded');
+    const { files, needsResync } = await this.#open(sandbox);
+    const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
+    await store.upload(
+      {
+        id: parkedId(id, departure),
+        tenant: sandbox.record.owner?.tenant,
+        description,
+        files: PARTS.map((part) => ({ part, path: files[part] })),
+        beforeManifest: async () => {
+          signal.throwIfAborted();
+          context.faults.reach('move.sent');
+          await records.put(id, { ...record, phase: 'offered' });
+          // Also a host that loses its power must know.
+          await records.flush();
+          context.faults.reach('move.offered');
+        },
+      },
+      signal,
+    );
+    context.faults.reach('move.published');
+  }
+
+  async #open({ record, paths }: Sandbox): Promise<{ files: ParkedFiles; needsResync: boolean }> {
+    const dir = pausedDir(paths.dir);
+    if (record.paused?.hasMemory === true) {
+      const { vm, manifest } = await openPaused(dir, paths.layerPath, this.#deps.context.faults);
+      const files = { memory: vm.memoryPath, state: vm.statePath, disk: paths.layerPath };
+      return { files, needsResync: manifest.needsResync };
+    }
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    const [memory, state] = [join(dir, 'no-memory'), join(dir, 'no-state')];
+    for (const path of [memory, state]) await writeFile(path, '');
+    return { files: { memory, state, disk: paths.layerPath }, needsResync: false };
+  }
+
+  /**
+   * It is this host's again, paused. Does nothing if it does not leave. AppError not_found when another host has it,
+   * `upstream` while the store does not say.
+   */
+  async takeBack(sandbox: Sandbox): Promise<void> {
+    const { id } = sandbox;
+    let work = this.#returns.get(id);
+    if (work === undefined) {
+      work = this.#takeBack(sandbox).finally(() => this.#returns.delete(id));
+      this.#returns.set(id, work);
+    }
+    await work;
+  }
+
+  async #takeBack(sandbox: Sandbox): Promise<void> {
+    const { store, records, context, log } = this.#deps;
+    const { id } = sandbox;
+    const sending = this.#sending.get(id);
+    sending?.abort.abort(new AppError('cancelled', `sandbox ${id} stays on this host`));
+    await sending?.done;
+    const record = records.get(id);
+    if (record?.phase === 'offered') {
+      const parked = parkedId(id, record.departure);
+      if (!(await store.parked.claim(parked, record.token))) {
+        await this.#moved(sandbox);
+        throw new AppError('not_found', `sandbox ${id} is on another host`);
+      }
+      context.faults.reach('move.taken-back');
+      await store
+        .removeManifest(parked)
+        .catch((err) => log.warn({ err, sandbox: id }, 'a paused sandbox stays in the store'));
+    }
+    await records.remove(id);
+    sandbox.isDeparting = false;
+    this.#changed(id);
+  }
+
+  #changed(id: string): void {
+    for (const listener of this.#listeners) listener(id);
+  }
+
+  /** Looks which of the offered ones other hosts have by now. Never rejects. */
+  poll(): Promise<void> {
+    this.#polling ??= this.#poll().finally(() => {
+      this.#polling = undefined;
+    });
+    return this.#polling;
+  }
+
+  async #poll(): Promise<void> {
+    const { store, records, find, log } = this.#deps;
+    for (const { id, record } of records.all()) {
+      const sandbox = find(id);
+      if (record.phase !== 'offered' || sandbox === undefined || sandbox.isGone) continue;
+      if (this.#stopping.signal.aborted || this.#returns.has(id)) continue;
+      try {
+        const holder = await store.parked.readClaim(
+          parkedId(id, record.departure),
+          AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(10_000)]),
+        );
+        if (holder === undefined || records.get(id)?.departure !== record.departure) continue;
+        // Its own claim: a return was cut off.
+        if (holder === record.token) await this.takeBack(sandbox);
+        else await this.#moved(sandbox);
+      } catch (error) {
+        if (this.#stopping.signal.aborted) return;
+        log.warn({ sandbox: id, reason: firstLine(error) }, 'cannot look whether a sandbox has left');
+        return;
+      }
+    }
+  }
+
+  /** Its files in the store are for the other host to remove: it may need them again after a crash. */
+  async #moved(sandbox: Sandbox): Promise<void> {
+    const { records, forget } = this.#deps;
+    if (!sandbox.isGone) await forget(sandbox, () => records.remove(sandbox.id));
+  }
+}

@@ -1,0 +1,91 @@
+// Sandboxes that change their host, with their id: they leave, arrive, and all leave when the host is drained.
+import type { Limits, Owner } from '../../keys/index.ts';
+import type { Admission } from '../admission.ts';
+import type { Names } from '../names.ts';
+import type { SandboxManagerOptions } from '../options.ts';
+import { toSnapshotsOptions } from '../options.ts';
+import { noSandbox } from '../record.ts';
+import type { Sandbox } from '../sandbox.ts';
+import type { Sleep } from '../sleep/sleep.ts';
+import type { Operations } from '../sweeps.ts';
+import { Arrivals, type Arrived } from './arrivals.ts';
+import { Departures } from './departures.ts';
+import { Drain } from './drain.ts';
+
+export type { DrainRecord } from './drain.ts';
+export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
+export type { MoveTables } from './tables.ts';
+
+type MovesDeps = {
+  readonly admission: Admission;
+  readonly limits: Limits;
+  readonly names: Names<Sandbox>;
+  readonly operations: Operations;
+  readonly sleep: Sleep;
+  readonly sandboxes: ReadonlyMap<string, Sandbox>;
+  readonly register: (sandbox: Sandbox) => void;
+  /** Removes it here; another host has it. `onGone`: nothing of it is left. */
+  readonly forget: (sandbox: Sandbox, onGone: () => Promise<void>) => Promise<void>;
+};
+
+export class Moves {
+  /** Undefined without a snapshot store. */
+  readonly departures: Departures | undefined;
+  readonly arrivals: Arrivals | undefined;
+  readonly drain: Drain;
+
+  constructor(options: SandboxManagerOptions, deps: MovesDeps) {
+    const { context, moves: tables, log, movePollMs } = options;
+    const { admission, limits, names, operations, sleep, sandboxes, register, forget } = deps;
+    const { shared } = toSnapshotsOptions(options, admission);
+    const find = (id: string) => sandboxes.get(id);
+    const track = <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+      operations.trackSave(work(operations.signal()));
+    this.departures =
+      shared &&
+      new Departures({
+        ...{ context, store: shared.store, records: tables.departures, sleep, find, forget, track, log },
+        pollMs: movePollMs,
+      });
+    this.arrivals =
+      shared &&
+      new Arrivals({
+        ...{ context, shared, records: tables.arrivals, find, track, log },
+        reserveName: (owner, name) => names.reserve(owner, name),
+        admitPause: (owner) => limits.admitPause(owner),
+        assertOpen: () => this.drain.assertOpen(),
+        register: (sandbox) => {
+          register(sandbox);
+          void sleep.adopt(sandbox);
+        },
+      });
+    this.drain = new Drain({
+      ...{ records: tables.drain, departures: this.departures, find, events: context.events, log },
+      sandboxes: () => sandboxes.values(),
+      resume: (sandbox) => sleep.resume(sandbox),
+      pollMs: movePollMs,
+    });
+  }
+
+  start(): void {
+    this.departures?.start();
+    this.arrivals?.start();
+    this.drain.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.drain.stop();
+    await this.departures?.stop();
+  }
+
+  /** Before anything else is done to a sandbox that may be on its way. AppError as of `Departures.takeBack`. */
+  async keep(sandbox: Sandbox): Promise<void> {
+    if (sandbox.isDeparting) await this.departures?.takeBack(sandbox);
+  }
+
+  /** AppError not_found without a snapshot store, and as of `Arrivals.takeOver`. */
+  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
+    if (this.arrivals === undefined) throw noSandbox(id);
+    return await this.arrivals.takeOver(id, isVisible);
+  }
+}

@@ -1,0 +1,11 @@
+// Tables of the registry that sandboxes between two hosts need.
+import type { Table } from '../../store/store.ts';
+import type { ArrivalRecord } from './arrivals.ts';
+import type { DepartureRecord } from './departures.ts';
+import type { DrainRecord } from './drain.ts';
+
+export type MoveTables = {
+  readonly departures: Table<DepartureRecord>;
+  readonly arrivals: Table<ArrivalRecord>;
+  readonly drain: Table<DrainRecord>;
+};

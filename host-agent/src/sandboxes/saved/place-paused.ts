@@ -1,0 +1,55 @@
+// Makes a paused guest of this host from the files that one of another host has left in its directory.
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { ChunkChecksums } from './chunk-checksums.ts';
+import { PAUSED_FORMAT, writePaused } from './paused-manifest.ts';
+import { flush } from './save.ts';
+
+/** Of its files; later pauses have higher ones. */
+export const FIRST_GENERATION = '1';
+
+type PlacePausedInput = {
+  /** See pausedDir; the files are in its first generation. */
+  readonly dir: string;
+  readonly layerPath: string;
+  readonly memoryName: string;
+  readonly stateName: string;
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly needsResync: boolean;
+  readonly signal: AbortSignal;
+};
+
+/** Resolves when everything is on disk. */
+export async function placePaused({
+  dir,
+  layerPath,
+  memoryName,
+  stateName,
+  compatibility,
+  needsResync,
+  signal,
+}: PlacePausedInput): Promise<void> {
+  const own = join(dir, FIRST_GENERATION);
+  const [memoryPath, statePath, checksumsPath] = [
+    join(own, memoryName),
+    join(own, stateName),
+    join(own, 'checksums'),
+  ];
+  await (await ChunkChecksums.of(memoryPath, signal)).store(checksumsPath);
+  for (const path of [memoryPath, statePath, checksumsPath, layerPath, own]) await flush(path);
+  const [memory, layer] = [await stat(memoryPath), await stat(layerPath)];
+  const relative = (name: string): string => `${FIRST_GENERATION}/${name}`;
+  await writePaused(dir, {
+    formatVersion: PAUSED_FORMAT,
+    phase: 'paused',
+    generation: Number(FIRST_GENERATION),
+    savedAt: new Date().toISOString(),
+    memory: { path: relative(memoryName), sizeBytes: memory.size, mtimeMs: memory.mtimeMs },
+    checksumsPath: relative('checksums'),
+    state: { path: relative(stateName), checksum: crc32(await readFile(statePath)) },
+    layer: { sizeBytes: layer.size, mtimeMs: layer.mtimeMs },
+    compatibility: { ...compatibility },
+    needsResync,
+  });
+}
