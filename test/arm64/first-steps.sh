@@ -25,8 +25,8 @@ expect() { # expect WANTED COMMAND…
 
 [ "$(uname -m)" = aarch64 ] || fail "this is $(uname -m)"
 say "$(sandboxd --version)"
-sandboxd --listen 127.0.0.1:7878 --data-dir /data --run-dir /run/sandboxd --image-path-allow /data/guests \
-  --probe-timeout-s 3000 --boot-timeout-s 1500 --resume-timeout-s 600 --watchdog-timeout-s 0 --template-disk-bytes 0 \
+sandboxd --listen 127.0.0.1:7878 --data-dir /data/sandboxd --run-dir /run/sandboxd --image-path-allow /data/guests \
+  --probe-timeout-s 600 --boot-timeout-s 1500 --resume-timeout-s 600 --watchdog-timeout-s 0 --template-disk-bytes 0 \
   --engine qemu --log-format json >/tmp/daemon.log 2>&1 &
 daemon=$!
 for _ in $(seq 600); do

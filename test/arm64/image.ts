@@ -16,30 +16,11 @@ const ROOT = resolve(import.meta.dirname, '../..');
 export const DIST = join(ROOT, 'dist/arm64');
 const INIT = join(ROOT, 'test/lab/init.sh');
 const SUITE = 'bookworm';
-/** The daemon's, without those that only bake. */
+/** The daemon's, without those that only bake, and what a Debian host has anyway. */
 const PACKAGES = [
-  ...[
-    'qemu-system-arm',
-    'e2fsprogs',
-    'zstd',
-    'xz-utils',
-    'lz4',
-    'kmod',
-    'nftables',
-    'iproute2',
-    'libnftables1',
-  ],
-  ...[
-    'skopeo',
-    'golang-github-containers-common',
-    'bubblewrap',
-    'ca-certificates',
-    'procps',
-    'curl',
-    'mount',
-    'libatomic1',
-  ],
-];
+  'qemu-system-arm e2fsprogs zstd xz-utils lz4 kmod nftables iproute2 libnftables1 skopeo',
+  'golang-github-containers-common bubblewrap ca-certificates procps curl mount libatomic1',
+].flatMap((line) => line.split(' '));
 /** Raise when the same packages, kernel and init.sh would give another image. */
 const IMAGE_FORMAT = 1;
 const GUEST_PROGRAMS = ['sh', 'true', 'uname', 'cat', 'echo', 'ls', 'id', 'sleep'];
@@ -163,9 +144,9 @@ export async function makeJobDisk(path: string, script: string): Promise<void> {
 /** The writable disk: the kernel, and a root file system for guests with one program. */
 export async function makeDataDisk(path: string, dataDir: string, sizeKib: number): Promise<void> {
   const tree = `${path}.tree`;
-  await mkdir(join(tree, 'guests'), { recursive: true });
+  for (const name of ['guests', 'sandboxd']) await mkdir(join(tree, name), { recursive: true });
   try {
-    await runCommand('cp', ['-a', join(dataDir, 'kernels'), join(tree, 'kernels')]);
+    await runCommand('cp', ['-a', join(dataDir, 'kernels'), join(tree, 'sandboxd/kernels')]);
     await makeGuestRoot(dataDir, join(tree, 'guests/busybox.ext4'), `${path}.guest`);
     const features = ['-m', '0', '-O', '^has_journal'];
     await runCommand('mke2fs', ['-q', '-F', '-t', 'ext4', ...features, '-d', tree, path, `${sizeKib}k`]);
@@ -174,7 +155,7 @@ export async function makeDataDisk(path: string, dataDir: string, sizeKib: numbe
   }
 }
 
-async function makeGuestRoot(dataDir: string, image: string, work: string): Promise<void> {
+export async function makeGuestRoot(dataDir: string, image: string, work: string): Promise<void> {
   const found = await runCommand('sh', [
     '-c',
     'ls "$1"/busybox-static_*.deb',
