@@ -86,11 +86,13 @@ test-docker: setup-tests test-images ## run tests of Debian's Docker in a guest
 	@$(AS_ROOT) dist/sandboxd profiles bake docs/examples/docker-profile.json --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts docker
 
-test-arm64: setup ## run the daemon and a guest in an emulated arm64 host: tens of minutes
+test-arm64: build ## run the daemon and a guest in an emulated arm64 host: tens of minutes
 	@scripts/setup.sh arm64
 	@$(NODE) scripts/fetch-arm64.ts
 	@TARGET=arm64 scripts/build-agent.sh
 	@TARGET=arm64 $(NODE) scripts/build-sandboxd.ts
+	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)" --kernel-only
+	@$(AS_ROOT) test/arm64/guests.sh "$(DATA_DIR)"
 	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)"
 
 test-egress-programs: setup-tests test-images ## run tests of programs through inspected TLS in a guest (bakes Java, Go, Docker: minutes)

@@ -1,5 +1,5 @@
 // `make test-arm64`: the daemon on arm64, in an emulated Debian host, with guests that this host emulates in turn.
-// usage: node test/arm64/run.ts [--data-dir path] [--script path]
+// usage: node test/arm64/run.ts [--data-dir path] [--script path | --kernel-only]
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -21,6 +21,8 @@ const CONSOLE_LINES = 40;
 const { values } = parseArgs({
   options: {
     'data-dir': { type: 'string', default: resolve(import.meta.dirname, '../../.data') },
+    /** Prepare the kernel, and run nothing. */
+    'kernel-only': { type: 'boolean', default: false },
     /** A bash script, which runs in a directory with dist. */
     script: { type: 'string', default: join(import.meta.dirname, 'first-steps.sh') },
   },
@@ -41,6 +43,7 @@ async function run(): Promise<number> {
   const progress = new ProgressLine().show;
   const ownDir = join(labDir, 'arm64');
   const kernel = await ensureArm64Kernel(ownDir, progress);
+  if (values['kernel-only']) return 0;
   const root = await ensureHostImage(kernel, join(ownDir, 'images'), progress);
   const [layer, job, data] = [join(dir, 'layer'), join(dir, 'job'), join(dir, 'data')];
   await createWritableLayer(labDir, layer, LAYER_BYTES);
