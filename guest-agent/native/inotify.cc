@@ -21,7 +21,7 @@ METHOD(watch_directory) {
   CHECK(read_int(env, arguments[2], &mask));
   char self[40];
   snprintf(self, sizeof self, "/proc/self/fd/%d", place);
-  return outcome(env, inotify_add_watch(inotify, self, static_cast<uint32_t>(mask)));
+  return outcome(env, inotify_add_watch(inotify, self, static_cast<uint32_t>(static_cast<int64_t>(mask))));
 }
 
 // unwatchDirectory(inotify, number): 0 or -errno

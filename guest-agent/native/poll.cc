@@ -119,7 +119,8 @@ napi_value control(napi_env env, int operation, napi_value fd_value, napi_value 
   if (mask_value) CHECK(read_double(env, mask_value, &mask));
   if (!poller) return throw_errno(env, "epoll_ctl", EBADF);
   epoll_event event = {};
-  event.events = static_cast<uint32_t>(mask);
+  // JavaScript's operators make the highest bit a sign, and a negative double has no defined unsigned value.
+  event.events = static_cast<uint32_t>(static_cast<int64_t>(mask));
   event.data.u64 = static_cast<uint32_t>(id);
   if (epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0) return throw_errno(env, "epoll_ctl", errno);
   return undefined(env);

@@ -140,6 +140,27 @@ bool is_binary(const char* path) {
 extern "C" [[noreturn]] __attribute__((used)) void spawn_child_entry(Plan* plan) { run_child(plan); }
 
 // The child starts on the new stack in spawn_child_entry; only the parent returns from here.
+#ifdef __aarch64__
+long clone_child(clone_args* arguments, Plan* plan) {
+  register long result __asm__("x0") = reinterpret_cast<long>(arguments);
+  register long size_register __asm__("x1") = sizeof *arguments;
+  register Plan* plan_register __asm__("x2") = plan;
+  register long number_register __asm__("x8") = SYS_clone3;
+  __asm__ volatile(
+      "svc #0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x29, xzr\n\t"
+      "mov x30, xzr\n\t"
+      "mov x0, x2\n\t"
+      "bl spawn_child_entry\n\t"
+      "brk #0\n\t"
+      "1:"
+      : "+r"(result)
+      : "r"(size_register), "r"(plan_register), "r"(number_register)
+      : "memory", "cc");
+  return result;
+}
+#else
 long clone_child(clone_args* arguments, Plan* plan) {
   long result;
   register Plan* plan_register __asm__("r8") = plan;
@@ -157,6 +178,7 @@ long clone_child(clone_args* arguments, Plan* plan) {
       : "rcx", "r11", "memory", "cc");
   return result;
 }
+#endif
 
 void* child_stack() {
   static void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,

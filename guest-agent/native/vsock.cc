@@ -1,6 +1,7 @@
 // The guest's side of virtio-vsock.
-#include <linux/vm_sockets.h>
 #include <sys/socket.h>
+// After the header that it uses without including it.
+#include <linux/vm_sockets.h>
 #include <unistd.h>
 
 #include "napi.h"

@@ -1,8 +1,7 @@
-// The seccomp filter of a jailed program, on x86-64. It allows the system calls that VMMs use, and none for other
+// The seccomp filter of a jailed program. It allows the system calls that VMMs use, and none for other
 // processes, mounts, namespaces, keys, modules, tracing or BPF programs. No mkdir: a directory tree deeper than
 // PATH_MAX cannot be deleted by path. No kernel AIO: its host-wide limit could be exhausted by one process. No calls
 // that allocate unaccounted kernel memory without limit: memory policies, file locks, socket filters.
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
@@ -14,24 +13,26 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "filter-architecture.h"
+
 #define NR(name) __NR_##name
 
 static const unsigned short ALLOWED[] = {
     // Files.
-    NR(read), NR(write), NR(open), NR(openat), NR(close), NR(stat), NR(fstat), NR(lstat), NR(newfstatat), NR(statx),
+    NR(read), NR(write), NR(openat), NR(close), NR(fstat), NR(newfstatat), NR(statx),
     NR(statfs), NR(fstatfs), NR(lseek), NR(pread64), NR(pwrite64), NR(readv), NR(writev), NR(preadv), NR(pwritev),
-    NR(preadv2), NR(pwritev2), NR(access), NR(faccessat), NR(faccessat2), NR(dup), NR(dup2), NR(dup3), NR(fcntl),
+    NR(preadv2), NR(pwritev2), NR(faccessat), NR(faccessat2), NR(dup), NR(dup3), NR(fcntl),
     NR(flock), NR(fsync), NR(fdatasync), NR(sync_file_range), NR(fadvise64), NR(ftruncate),
-    NR(getdents64), NR(getcwd), NR(readlink), NR(readlinkat), NR(rename), NR(renameat),
-    NR(renameat2), NR(unlink), NR(unlinkat), NR(umask), NR(pipe), NR(pipe2), NR(close_range),
+    NR(getdents64), NR(getcwd), NR(readlinkat), NR(renameat),
+    NR(renameat2), NR(unlinkat), NR(umask), NR(pipe2), NR(close_range),
     // Memory.
     NR(brk), NR(mmap), NR(munmap), NR(mremap), NR(mprotect), NR(madvise), NR(msync), NR(mincore), NR(mlock),
     NR(munlock), NR(mlock2), NR(set_mempolicy), NR(get_mempolicy), NR(memfd_create), NR(membarrier),
     // Waiting, time.
-    NR(poll), NR(ppoll), NR(select), NR(pselect6), NR(epoll_create1), NR(epoll_ctl), NR(epoll_wait), NR(epoll_pwait),
+    NR(ppoll), NR(pselect6), NR(epoll_create1), NR(epoll_ctl), NR(epoll_pwait),
     NR(epoll_pwait2), NR(eventfd2), NR(signalfd4), NR(timerfd_create), NR(timerfd_settime), NR(timerfd_gettime),
     NR(timer_create), NR(timer_settime), NR(timer_gettime), NR(timer_getoverrun), NR(timer_delete), NR(nanosleep),
-    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times),
+    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(times),
     NR(restart_syscall),
     // Existing sockets; the kinds of new ones are restricted below.
     NR(connect), NR(accept), NR(accept4), NR(bind), NR(listen), NR(getsockname), NR(getpeername),
@@ -39,15 +40,20 @@ static const unsigned short ALLOWED[] = {
     NR(getsockopt),
     // The process itself.
     NR(execve), NR(exit), NR(exit_group), NR(wait4), NR(waitid), NR(futex), NR(set_tid_address), NR(set_robust_list),
-    NR(get_robust_list), NR(rseq), NR(arch_prctl), NR(prctl), NR(seccomp), NR(rt_sigaction), NR(rt_sigprocmask),
+    NR(get_robust_list), NR(rseq), NR(prctl), NR(seccomp), NR(rt_sigaction), NR(rt_sigprocmask),
     NR(rt_sigreturn), NR(rt_sigpending), NR(rt_sigtimedwait), NR(rt_sigsuspend), NR(sigaltstack), NR(getpid),
-    NR(gettid), NR(getppid), NR(getpgrp), NR(getpgid), NR(getsid), NR(setsid), NR(getuid), NR(geteuid), NR(getgid),
+    NR(gettid), NR(getppid), NR(getpgid), NR(getsid), NR(setsid), NR(getuid), NR(geteuid), NR(getgid),
     NR(getegid), NR(getresuid), NR(getresgid), NR(getgroups), NR(capget), NR(getrlimit), NR(setrlimit), NR(prlimit64),
     NR(getrusage), NR(getpriority), NR(setpriority), NR(sched_yield), NR(sched_getaffinity), NR(sched_setaffinity),
     NR(sched_getparam), NR(sched_getscheduler), NR(sched_setscheduler), NR(sched_get_priority_max),
     NR(sched_get_priority_min), NR(getcpu), NR(kill), NR(tkill), NR(tgkill), NR(getrandom), NR(uname), NR(sysinfo),
     NR(landlock_create_ruleset),
     NR(landlock_add_rule), NR(landlock_restrict_self),
+#ifdef __x86_64__
+    // Older forms of calls above, which newer architectures never had.
+    NR(open), NR(stat), NR(lstat), NR(access), NR(dup2), NR(readlink), NR(rename), NR(unlink), NR(pipe), NR(poll),
+    NR(select), NR(epoll_wait), NR(time), NR(getpgrp), NR(arch_prctl),
+#endif
 };
 
 /**
@@ -85,10 +91,10 @@ static int filter_calls(unsigned long long file_bytes) {
   unsigned long long most = file_bytes + TRIED_BYTES;
   struct sock_filter head[] = {
       LOAD(arch),
-      JUMP_IF(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
+      JUMP_IF(BPF_JEQ, FILTERED_ARCHITECTURE, 1, 0),
       ANSWER(SECCOMP_RET_KILL_PROCESS),
       LOAD(nr),
-      // Also rejects the x32 ABI.
+      // On x86-64, also rejects the x32 ABI.
       JUMP_IF(BPF_JGT, LAST_KNOWN, 0, 1),
       REFUSE(ENOSYS),
       // Its flags are in memory, which a filter cannot read; libraries fall back to clone.

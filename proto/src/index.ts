@@ -1,4 +1,5 @@
 // The agent protocol: the only code shared by host and guest.
+export * from './architecture.ts';
 export * from './byte-queue.ts';
 export * from './channel/channel.ts';
 export * from './channel/guest-connection.ts';

@@ -21,7 +21,11 @@
 
 #define PROBE_PAUSE_MS 20
 #define AGENT_DIR "/.sandbox"
+#ifdef __aarch64__
+#define AGENT_LOADER AGENT_DIR "/lib/ld-linux-aarch64.so.1"
+#else
 #define AGENT_LOADER AGENT_DIR "/lib/ld-linux-x86-64.so.2"
+#endif
 
 /* ---- probe -------------------------------------------------------------------------------------- */
 

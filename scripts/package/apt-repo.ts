@@ -18,8 +18,6 @@ import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
 const POOL = 'pool/main/s/sandboxd';
-const ARCHITECTURE = 'amd64';
-const LISTS = `main/binary-${ARCHITECTURE}`;
 const KEYRING = 'sandboxd-archive-keyring.gpg';
 const WORD = /^[a-z][a-z0-9.-]*$/;
 
@@ -51,9 +49,9 @@ try {
 const out = resolve(values.out);
 const suite = join(out, 'dists', values.suite);
 mkdirSync(join(out, POOL), { recursive: true });
-mkdirSync(join(suite, LISTS), { recursive: true });
 for (const path of positionals) addPackage(path);
-const lists = writeLists();
+const architectures = findArchitectures();
+const lists = new Map(architectures.flatMap(writeLists));
 sign(renderRelease(lists));
 exportKey();
 console.log(`${out}: ${globSync(`${POOL}/*.deb`, { cwd: out }).length} packages, suite ${values.suite}`);
@@ -69,21 +67,31 @@ function addPackage(path: string): void {
   if (!isThere) putWhole(target, (part) => copyFileSync(path, part));
 }
 
-/** Also by their checksum, so that a machine that has the old Release finds the old lists while new ones come. */
-function writeLists(): ReadonlyMap<string, Buffer> {
-  const text = execFileSync('dpkg-scanpackages', ['--multiversion', POOL], {
+/** Of the packages that are there, by their names. */
+function findArchitectures(): string[] {
+  const names = globSync(`${POOL}/*.deb`, { cwd: out });
+  return [...new Set(names.map((name) => name.replace(/^.*_|\.deb$/g, '')))].sort();
+}
+
+/**
+ * The lists of one architecture by path. Also by their checksum, so that a machine that has the old Release finds the
+ * old lists while new ones come.
+ */
+function writeLists(architecture: string): [string, Buffer][] {
+  const folder = `main/binary-${architecture}`;
+  const text = execFileSync('dpkg-scanpackages', ['--multiversion', '--arch', architecture, POOL], {
     cwd: out,
     maxBuffer: 2 ** 28,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const lists = new Map([
-    [`${LISTS}/Packages`, text],
-    [`${LISTS}/Packages.gz`, gzipSync(text)],
-  ]);
+  const byHash = join(suite, folder, 'by-hash/SHA256');
+  mkdirSync(byHash, { recursive: true });
+  const lists: [string, Buffer][] = [
+    [`${folder}/Packages`, text],
+    [`${folder}/Packages.gz`, gzipSync(text)],
+  ];
   for (const [path, content] of lists) {
-    const folder = join(suite, LISTS, 'by-hash/SHA256');
-    mkdirSync(folder, { recursive: true });
-    putWhole(join(folder, sha256(content)), (part) => writeFileSync(part, content));
+    putWhole(join(byHash, sha256(content)), (part) => writeFileSync(part, content));
     putWhole(join(suite, path), (part) => writeFileSync(part, content));
   }
   return lists;
@@ -99,7 +107,7 @@ function renderRelease(lists: ReadonlyMap<string, Buffer>): string {
     `Codename: ${values.suite}`,
     `Date: ${new Date().toUTCString()}`,
     ...(days > 0 ? [`Valid-Until: ${new Date(Date.now() + days * 86_400_000).toUTCString()}`] : []),
-    `Architectures: ${ARCHITECTURE}`,
+    `Architectures: ${architectures.join(' ')}`,
     'Components: main',
     'Acquire-By-Hash: yes',
     'SHA256:',
@@ -123,7 +131,7 @@ function exportKey(): void {
     `URIs: ${values.url}`,
     `Suites: ${values.suite}`,
     'Components: main',
-    `Architectures: ${ARCHITECTURE}`,
+    `Architectures: ${architectures.join(' ')}`,
     `Signed-By: /usr/share/keyrings/${KEYRING}`,
     '',
   ];

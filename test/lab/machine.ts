@@ -7,14 +7,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 
+export type Board = {
+  /** Values of QEMU's options of these names. */
+  readonly machine: string;
+  readonly cpu: string;
+  /** Additions to the kernel's command line. */
+  readonly kernelArgs: readonly string[];
+};
+
 /** Without ERMS, FSRM and SMAP, which emulation makes slow: see the engine's own arguments for emulated guests. */
-const CPU = 'max,-erms,-fsrm,-smap';
+const X86_BOARD: Board = {
+  machine: 'q35,usb=off,vmport=off,smbus=off,sata=off,graphics=off,hpet=off',
+  cpu: 'max,-erms,-fsrm,-smap',
+  kernelArgs: ['console=ttyS0', 'reboot=t', 'tsc=reliable', 'no_timer_check'],
+};
 
 type MachineOptions = {
   /** A directory of its own, for the console and the status. */
   readonly dir: string;
   /** QEMU: its name or path. */
   readonly program: string;
+  /** Absent: a PC. */
+  readonly board?: Board;
   readonly kernelPath: string;
   readonly initramfsPath: string;
   /** In the order of their names from /dev/vda on. */
@@ -73,17 +87,18 @@ async function makeSockets(
 }
 
 function machineArgs(options: MachineOptions, socketsDir: string, statusPath: string): string[] {
+  const { machine, cpu, kernelArgs } = options.board ?? X86_BOARD;
   const commandLine = [
-    ...['console=ttyS0', 'quiet', 'loglevel=4', 'panic=-1', 'reboot=t'],
-    ...['tsc=reliable', 'no_timer_check', 'random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
+    ...[...kernelArgs, 'quiet', 'loglevel=4', 'panic=-1'],
+    ...['random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
     // A tick that comes again: QEMU loses interrupts now and then, and a timer of one shot would be the last.
     ...['nohz=off', 'highres=off'],
     'sandbox.init=/lab/init',
   ].join(' ');
   return [
     ...['-no-user-config', '-nodefaults', '-display', 'none', '-no-reboot'],
-    ...['-machine', 'q35,usb=off,vmport=off,smbus=off,sata=off,graphics=off,hpet=off'],
-    ...['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', CPU],
+    ...['-machine', machine],
+    ...['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', cpu],
     ...['-smp', String(options.cpus), '-m', `${options.memoryMib}M`],
     ...['-kernel', options.kernelPath, '-initrd', options.initramfsPath, '-append', commandLine],
     ...['-serial', `file:${join(options.dir, 'console.log')}`, '-device', 'virtio-rng-pci'],

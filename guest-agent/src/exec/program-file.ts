@@ -1,6 +1,7 @@
 // A program file that exists but does not start: finds the reason from its first bytes.
 import { closeSync, constants, openSync, readSync, type Stats, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { ARCHITECTURE, ARCHITECTURES } from '@sandboxd/proto';
 
 export type ProgramFile = {
   readonly path: string;
@@ -12,16 +13,14 @@ export type ProgramFile = {
 const HEAD_BYTES = 4096;
 const ELF = '\x7fELF';
 const INTERPRETER = 3;
-const THIS_MACHINE = 62;
 /** ELF machine numbers of the architectures that images and releases are built for. */
 const MACHINES: ReadonlyMap<number, string> = new Map([
   [3, 'i386'],
   [21, 'ppc64'],
   [22, 's390x'],
   [40, 'arm'],
-  [THIS_MACHINE, 'x86-64'],
-  [183, 'arm64'],
   [243, 'riscv64'],
+  ...Object.values(ARCHITECTURES).map(({ elfMachine, title }) => [elfMachine, title] as const),
 ]);
 
 /** The first candidate that exists; relative candidates are below `cwd`. */
@@ -51,9 +50,9 @@ export function missingInterpreter({ head }: ProgramFile): string | undefined {
 /** Description of a format that neither the kernel nor a shell of this guest runs; undefined: it may be a script. */
 export function foreignFormat({ head }: ProgramFile): string | undefined {
   if (!isElf(head)) return head.includes(0) ? 'it is neither a program nor a script' : undefined;
-  const machine = head.length < 20 ? THIS_MACHINE : head.readUInt16LE(18);
-  if (machine === THIS_MACHINE) return 'it is damaged';
-  return `it is a program for ${MACHINES.get(machine) ?? `machine ${machine}`}, and this guest is x86-64`;
+  const machine = head.length < 20 ? ARCHITECTURE.elfMachine : head.readUInt16LE(18);
+  if (machine === ARCHITECTURE.elfMachine) return 'it is damaged';
+  return `it is a program for ${MACHINES.get(machine) ?? `machine ${machine}`}, and this guest is ${ARCHITECTURE.title}`;
 }
 
 function isElf(head: Buffer): boolean {

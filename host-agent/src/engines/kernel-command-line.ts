@@ -1,9 +1,10 @@
 // The part of the guest kernel's command line that is the same for every engine.
+import { ARCHITECTURE } from '@sandboxd/proto';
 import type { VmSpec } from './engine.ts';
 
 const COMMON = [
   // For diagnosis.
-  'console=ttyS0',
+  `console=${ARCHITECTURE.console}`,
   'quiet',
   'loglevel=4',
   // A panic ends the VM at once.

@@ -1,6 +1,6 @@
 // Warms a guest up before it is saved: what is compiled, opened and cached here is there in every copy.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AGENT_DIR } from '@sandboxd/proto';
+import { AGENT_DIR, ARCHITECTURE } from '@sandboxd/proto';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import { readProcessUsage } from '../lib/process-usage.ts';
@@ -11,7 +11,7 @@ import type { Sandbox } from './sandbox.ts';
 /** More rounds made no copy faster, measured by 20 creates of each in turn. */
 const ROUNDS = 2;
 /** A program that every guest has. Its exit code does not matter. */
-const COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
+const COMMAND = [`${AGENT_DIR}/lib/${ARCHITECTURE.loader}`, '--help'];
 const COMMAND_TIMEOUT_S = 60;
 /** Commands that load what most others read from their root file system, so that copies have it in memory. */
 const COMMON_COMMANDS = [['true'], ['sh', '-c', 'true | true']];

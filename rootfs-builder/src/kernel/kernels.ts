@@ -1,6 +1,7 @@
 // The guest kernels of a data directory: prepares one from Debian's package, and finds the one to boot.
 import { copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { ARCHITECTURE, type Architecture } from '@sandboxd/proto';
 import { z } from 'zod';
 import { BuilderError } from '../errors.ts';
 import {
@@ -56,6 +57,8 @@ export type EnsureKernelOptions = {
   dataDir: string;
   /** The compiled rootfs-builder/initramfs/init.c, a static executable. */
   initPath: string;
+  /** Of the guests; absent: this host's. For another one, apt must be set to it. */
+  architecture?: Architecture;
   /** Query apt for a newer kernel even when one is prepared. */
   refresh?: boolean;
   progress?: Progress;
@@ -65,7 +68,7 @@ export type EnsureKernelOptions = {
 export async function ensureKernel(
   options: EnsureKernelOptions,
 ): Promise<ResolvedKernel & { isFresh: boolean }> {
-  const { dataDir, progress = silentProgress } = options;
+  const { dataDir, architecture = ARCHITECTURE, progress = silentProgress } = options;
   const init = await digestInit(options.initPath);
   const initDigest = digestValue({ format: KERNEL_FORMAT, modules: GUEST_MODULES, init });
   const current = await readCurrent(dataDir);
@@ -75,7 +78,7 @@ export async function ensureKernel(
   const packaged: KernelPackage =
     current !== undefined && options.refresh !== true
       ? { name: current.package, version: current.version } // a changed init does not require a newer kernel
-      : await runStep(progress, 'kernel version', findKernelPackage);
+      : await runStep(progress, 'kernel version', (note) => findKernelPackage(architecture, note));
   const digest = digestValue({ ...packaged, initDigest });
   const isFresh = (await readManifest(dataDir, digest)) === undefined;
   if (isFresh) await buildKernel(packaged, digest, initDigest, options);

@@ -1,6 +1,7 @@
 // Debian packages for the guest's kernel: found and downloaded with apt, unpacked, never installed on the host.
 import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Architecture } from '@sandboxd/proto';
 import { BuilderError } from '../errors.ts';
 import { createWorkDirectory, syncPath } from '../lib/atomic.ts';
 import { mirrorEnvironment, runCommand } from '../lib/command.ts';
@@ -8,25 +9,29 @@ import { normalizeModuleName } from './modules.ts';
 import { decompressXz } from './vmlinux.ts';
 
 /** The package that always depends on the newest kernel of the release. */
-const META_PACKAGE = 'linux-image-cloud-amd64';
+const metaPackage = ({ name }: Architecture): string => `linux-image-cloud-${name}`;
 
 export type KernelPackage = { name: string; version: string };
 
 /** The version that apt would install now. Refreshes apt's lists once when the package is unknown. */
-export async function findKernelPackage(note: (text: string) => void): Promise<KernelPackage> {
-  const found = await askApt();
+export async function findKernelPackage(
+  architecture: Architecture,
+  note: (text: string) => void,
+): Promise<KernelPackage> {
+  const metaName = metaPackage(architecture);
+  const found = await askApt(metaName);
   if (found !== undefined) return found;
   note('apt does not know the package yet: apt-get update');
   await runCommand('apt-get', ['-q', 'update'], { env: mirrorEnvironment(), onLine: note });
-  const foundLater = await askApt();
+  const foundLater = await askApt(metaName);
   if (foundLater !== undefined) return foundLater;
-  const message = `apt offers no ${META_PACKAGE}; add Debian's main component to the apt sources, or set KERNEL= and INITRD=`;
+  const message = `apt offers no ${metaName}; add Debian's main component to the apt sources, or set KERNEL= and INITRD=`;
   throw new BuilderError('kernel_package_missing', message);
 }
 
-async function askApt(): Promise<KernelPackage | undefined> {
+async function askApt(metaName: string): Promise<KernelPackage | undefined> {
   try {
-    const args = ['--no-all-versions', 'show', META_PACKAGE];
+    const args = ['--no-all-versions', 'show', metaName];
     return parseKernelPackage(await runCommand('apt-cache', args, { env: mirrorEnvironment() }));
   } catch (error) {
     if (error instanceof BuilderError && error.code === 'command_failed') return undefined;

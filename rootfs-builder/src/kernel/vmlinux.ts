@@ -1,4 +1,5 @@
-// bzImage → the uncompressed ELF kernel that it contains, which must be bootable without a boot loader (PVH).
+// A kernel's image → the uncompressed kernel that VMMs start without a boot loader: for x86-64 the ELF file in its
+// bzImage, which must have a PVH entry point; for arm64 the Image itself.
 import { spawnSync } from 'node:child_process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { BuilderError } from '../errors.ts';
@@ -19,12 +20,37 @@ const SECTOR_BYTES = 512;
 const SIZE_TRAILER_BYTES = 4;
 const MAX_KERNEL_BYTES = 512 << 20;
 
-/** Throws `kernel_format` with the reason. An ELF file is returned unchanged. */
-export function extractVmlinux(image: Buffer): Buffer {
+// Documentation/arm64/booting.rst.
+const ARM64_MAGIC_AT = 0x38;
+const ARM64_MAGIC = 'ARM\x64';
+const GZIP_MAGIC = 0x8b1f;
+
+/** Throws `kernel_format` with the reason. An ELF file and an Image for arm64 are returned unchanged. */
+export function extractVmlinux(file: Buffer): Buffer {
+  const image = startsAsGzip(file) ? gunzip(file) : file;
+  if (isArm64Image(image)) return image;
   const vmlinux = isElf(image) ? image : decompressPayload(findPayload(image));
   if (!isElf(vmlinux)) throw bad('its payload is not a 64-bit ELF file');
   if (!hasPvhNote(vmlinux)) throw bad('it has no PVH entry point (CONFIG_PVH)');
   return vmlinux;
+}
+
+function isArm64Image(image: Buffer): boolean {
+  return image.toString('latin1', ARM64_MAGIC_AT, ARM64_MAGIC_AT + 4) === ARM64_MAGIC;
+}
+
+function startsAsGzip(file: Buffer): boolean {
+  return file.length > 2 && file.readUInt16LE(0) === GZIP_MAGIC;
+}
+
+function gunzip(file: Buffer): Buffer {
+  try {
+    return gunzipSync(file, { maxOutputLength: MAX_KERNEL_BYTES });
+  } catch (cause) {
+    throw new BuilderError('kernel_format', 'the kernel image cannot be used: it does not decompress', {
+      cause,
+    });
+  }
 }
 
 function findPayload(image: Buffer): Buffer {
@@ -48,7 +74,7 @@ function decompressPayload(payload: Buffer): Buffer {
   if (magic === LZ4_LEGACY_MAGIC) return checkSize(decompressBy('lz4', ['-dcq'], body), payload);
   if (payload.toString('latin1', 1, 5) === '7zXZ') return checkSize(decompressXz(body), payload);
   try {
-    if ((magic & 0xffff) === 0x8b1f) return gunzipSync(payload);
+    if ((magic & 0xffff) === GZIP_MAGIC) return gunzipSync(payload);
     if (magic === 0xfd2fb528) return checkSize(zstdDecompressSync(body), payload);
   } catch (cause) {
     if (cause instanceof BuilderError) throw cause;

@@ -1,4 +1,5 @@
 // The schema of a recipe file, and the error messages for invalid ones.
+import { ARCHITECTURE } from '@sandboxd/proto';
 import { z } from 'zod';
 import { BuilderError } from '../errors.ts';
 
@@ -46,7 +47,11 @@ const recipeFile = z.strictObject({
 const npmPackage = z.string().regex(/^(@[a-z0-9._-]+\/)?[a-z0-9][a-z0-9._-]*$/, 'an npm package name');
 
 const npmRuntime = z.strictObject({
-  package: npmPackage,
+  /** `{arch}` is this host's architecture in npm's spelling: a runtime has a package for each. */
+  package: z
+    .string()
+    .transform((name) => name.replace('{arch}', ARCHITECTURE.npm))
+    .pipe(npmPackage),
   from: z
     .string()
     .refine((path) => isNormalPath(`/${path}`) && path !== '', 'a relative path inside the npm package'),

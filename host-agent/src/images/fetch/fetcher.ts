@@ -2,6 +2,7 @@
 import { mkdir, open, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { ArchiveError, type ArchiveHeader } from '@sandboxd/api/archive';
+import { ARCHITECTURE } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { formatReference, parseReference } from '../reference.ts';
@@ -53,7 +54,7 @@ export type Copy = {
 const BASE_CPU_S = 10;
 const BYTES_OF_CPU_S = 10 << 20;
 
-const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
+const PLATFORM = ['--override-os', 'linux', '--override-arch', ARCHITECTURE.name];
 /** The host's policy verifies signatures; this layout cannot store them. */
 const COPY = ['copy', '--remove-signatures', '--dest-oci-accept-uncompressed-layers'];
 

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { readPieces } from '../../lib/bounded-copy.ts';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
-import { isImageConfig, rankOf, showPlatform } from './choose.ts';
+import { isImageConfig, PLATFORM_HERE, rankOf, showPlatform } from './choose.ts';
 import { configDocument, type ImageConfig, toImageConfig } from './config.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
@@ -41,7 +41,10 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
   await dropDamaged(blobsDir, [configDigest]);
   const about = await readDocument(blobPath(blobsDir, configDigest), configDocument, `${what}: its config`);
   if (rankOf(about) === undefined)
-    throw new AppError('upstream', `${what} is for ${showPlatform(about)}; sandboxes here run linux/amd64`);
+    throw new AppError(
+      'upstream',
+      `${what} is for ${showPlatform(about)}; sandboxes here run ${PLATFORM_HERE}`,
+    );
   const diffIds = about.rootfs?.diff_ids ?? [];
   if (diffIds.length !== listed.layers.length)
     throw new AppError(
