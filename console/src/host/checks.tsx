@@ -1,5 +1,5 @@
 // What `sandboxd doctor` finds on the host: faults and warnings first, each with what to do.
-import { ForbiddenError, type HostChecks } from '@sandboxd/client';
+import { ForbiddenError, type HostChecks, UnsupportedError } from '@sandboxd/client';
 import { Copyable } from '../parts/copy.tsx';
 import { count, toVisible } from '../parts/format.ts';
 import { Panel } from '../parts/panel.tsx';
@@ -18,14 +18,13 @@ export function Checks() {
   const { value, error, reload } = useLoaded('checks', async (signal) =>
     isPermitted ? await client.checkHost({ signal, timeoutMs: 150_000 }) : undefined,
   );
+  // Keys of tenants have none, and gateways of a fleet.
+  const isRefused = error instanceof ForbiddenError || error instanceof UnsupportedError;
   return (
     <Panel id="doctor" title="Doctor">
       {!isPermitted && <p class="faint">This key lacks the operation metrics, which shows these findings.</p>}
-      {/* Of a tenant, for example, whose key has none. */}
-      {error instanceof ForbiddenError && <p class="faint untrusted">{toSentence(error)}</p>}
-      {error !== undefined && !(error instanceof ForbiddenError) && (
-        <Problem error={error} onRetry={reload} />
-      )}
+      {isRefused && <p class="faint untrusted">{toSentence(error)}</p>}
+      {error !== undefined && !isRefused && <Problem error={error} onRetry={reload} />}
       {isPermitted && error === undefined && value === undefined && <Loading what="the checks of the host" />}
       {value !== undefined && <Findings report={value} />}
       <p class="faint">On the host, with a guest of each engine as well:</p>

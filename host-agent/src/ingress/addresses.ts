@@ -67,6 +67,11 @@ export class Addresses {
     return `${this.scheme}://*.${this.publicHost}`;
   }
 
+  /** As `source`, where a proxy before this one may have another scheme and port. */
+  get sources(): string {
+    return ['http', 'https'].map((scheme) => `${scheme}://*.${this.#public.domain}:*`).join(' ');
+  }
+
   /** Host names of URLs have no underscore, which certificates and some clients refuse. */
   urlOf(id: string, port: number): URL {
     return new URL(`${this.scheme}://${port}-${id.replace('_', '-')}.${this.publicHost}/`);

@@ -32,6 +32,8 @@ export type Door = {
   /** Resolves with what it serves, and where. */
   listen(): Promise<string>;
   close(): Promise<void>;
+  /** Sources of the pages of guests, for a Content-Security-Policy; absent: it serves none. */
+  readonly frames?: string;
 };
 
 type DoorDeps = Omit<E2bDoorOptions, 'addresses' | 'log'>;
@@ -45,12 +47,15 @@ function openIngress(input: Input, log: Logger, { map, connections, seal }: Door
   const text = input.text('ingress-listen');
   if (text === undefined) return undefined;
   const listener = readListener(input, log, { flag: 'ingress-listen', text, prefix: 'ingress-' });
+  const addresses = readAddresses(input, 'ingress-domain', listener);
   const gateway = openHostPorts({
-    ...{ map, connections, seal, log, door: 'ingress' },
-    addresses: readAddresses(input, 'ingress-domain', listener),
+    ...{ map, connections, seal, log, door: 'ingress', addresses },
     rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0 }),
   });
-  return toDoor('ports of sandboxes are served', listener, { gateway, log });
+  return {
+    ...toDoor('ports of sandboxes are served', listener, { gateway, log }),
+    frames: addresses.sources,
+  };
 }
 
 function openE2b(input: Input, log: Logger, deps: DoorDeps): Door | undefined {

@@ -78,8 +78,10 @@ export const gateway: Command = {
       const starting = catalogue.watch(ended.signal);
       const map = await raceSignal(starting, signal);
       const allowedHosts = readAllowedHosts(input, certificate !== undefined);
+      const doors = openDoors(input, log, { catalogue, map, connections, seal, allowedHosts });
+      const frames = doors.find((door) => door.frames !== undefined)?.frames;
       const front = new FleetFront({
-        ...{ catalogue, map, connections, seal, log, console: openConsole() },
+        ...{ catalogue, map, connections, seal, log, console: openConsole(), frames },
         hasTls: certificate !== undefined,
         allowedHosts,
       });
@@ -90,7 +92,6 @@ export const gateway: Command = {
         protocols: ['http/1.1'],
       });
       front.metrics.connections = () => server.connectionCount;
-      const doors = openDoors(input, log, { catalogue, map, connections, seal, allowedHosts });
       for (const door of doors) log.info(await door.listen());
       const listening = `the gateway listens on ${formatListen(await server.listen(listen))}`;
       log.info(

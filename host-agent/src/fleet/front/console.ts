@@ -2,6 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONSOLE_PAGE, type ConsoleFiles, toConsoleAnswer, toConsoleEntrance } from '../../http/index.ts';
 
+export type ServedConsole = {
+  readonly console: ConsoleFiles;
+  /** Sources of pages of guests that it may show; absent: none. */
+  readonly frames?: string | undefined;
+};
+
 /** Leads a person to the page; returns whether it did. */
 export function leadToConsole(
   files: ConsoleFiles,
@@ -17,7 +23,7 @@ export function leadToConsole(
 
 /** `path`: of the page, or of one of its files. AppError unsupported, not_found. */
 export function serveConsole(
-  files: ConsoleFiles,
+  { console: files, frames }: ServedConsole,
   { method, headers: sent }: IncomingMessage,
   response: ServerResponse,
   path: string,
@@ -26,7 +32,7 @@ export function serveConsole(
   const { status, headers, body } = toConsoleAnswer(files, name, {
     ifNoneMatch: sent['if-none-match'],
     acceptEncoding: [sent['accept-encoding']].flat().join(', '),
-    frames: undefined,
+    frames,
   });
   response.writeHead(status, { ...headers, ...(body && { 'Content-Length': body.length }) });
   response.end(method === 'HEAD' || body === null ? undefined : body);

@@ -5,7 +5,6 @@ import { ERRORS, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { HttpError } from '../../http/errors.ts';
-import type { ConsoleFiles } from '../../http/index.ts';
 import { newRequestId } from '../../http/middleware.ts';
 import { findRoute, toPath } from '../../http/serve-routes.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
@@ -18,7 +17,7 @@ import { VERSION } from '../../lib/version.ts';
 import type { Catalogue, FleetMap } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
-import { leadToConsole, serveConsole } from './console.ts';
+import { leadToConsole, type ServedConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
 import type { HostConnections } from './host-connections.ts';
@@ -50,14 +49,13 @@ const snapshotBody = z.object({ vcpus: z.number(), memory_mib: z.number(), stora
 /** States of a snapshot in which any host can get a copy. */
 const SHARED: readonly (string | undefined)[] = ['stored', 'remote'];
 
-export type FleetFrontOptions = {
+export type FleetFrontOptions = ServedConsole & {
   readonly catalogue: Catalogue;
   readonly map: FleetMap;
   readonly connections: HostConnections;
   readonly seal: FleetSeal;
   readonly hasTls: boolean;
   readonly allowedHosts: readonly AllowedHost[];
-  readonly console: ConsoleFiles;
   readonly log: Logger;
 };
 
@@ -168,7 +166,7 @@ export class FleetFront implements ServedGateway {
         return send(response, this.#health());
       case 'showConsole':
       case 'readConsoleFile':
-        return serveConsole(this.#options.console, request, response, plain);
+        return serveConsole(this.#options, request, response, plain);
       case 'createSandbox':
         return await this.#creates.create(request, response, path);
       case 'serveMcp':

@@ -2,6 +2,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { parseInput } from '../../../../api/src/command-line.ts';
+import { openDoors } from '../../../../host-agent/src/commands/gateway/doors.ts';
 import { gateway } from '../../../../host-agent/src/commands/gateway/index.ts';
 import { readListener } from '../../../../host-agent/src/commands/gateway/listener.ts';
 
@@ -33,5 +34,18 @@ t.test('an address', (t) => {
     ],
   ] as const)
     t.throws(() => read(prefix, text, args), { name: 'UsageError', message }, `${text} ${args}`);
+  t.end();
+});
+
+t.test('the console may show pages of guests where there is an ingress', (t) => {
+  const open = (args: readonly string[]) =>
+    openDoors(parseInput('sandboxd gateway', gateway, args), log, { allowedHosts: [] } as never).map(
+      ({ frames }) => frames,
+    );
+  t.same(open([]), []);
+  t.same(open(['--ingress-listen', '127.0.0.1:0', '--ingress-domain', 'boxes.example.com']), [
+    'http://*.boxes.example.com:* https://*.boxes.example.com:*',
+  ]);
+  t.same(open(['--e2b-listen', '127.0.0.1:0']), [undefined]);
   t.end();
 });
