@@ -123,7 +123,7 @@ t.test('words that make no sense are refused, with what is known', async (t) => 
   const cases: [string[], RegExp][] = [
     [
       ['profile'],
-      /^sandboxd: there is no command "profile"; known are serve, doctor, bench, gateway, upgrade, profiles/,
+      /^sandboxd: there is no command "profile"; known are serve, doctor, bench, drain, gateway, upgrade, profiles/,
     ],
     [['profiles'], /^sandboxd: a command is missing behind `sandboxd profiles`; known are bake, list/],
     [['profiles', 'burn'], /^sandboxd: there is no command "burn" behind/],
