@@ -11,6 +11,8 @@ import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
 import { ApiServer } from '../support/fleet/api-server.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
 import { Signer } from '../support/fleet/signer.ts';
+import { startS3 } from '../support/s3/server.ts';
+import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 
 const isReal = process.env.KUBE !== undefined;
@@ -274,4 +276,70 @@ t.test('a real API server accepts the manifests', { skip: !isReal && 'only with 
       post(client, body, { dryRun: 'All', fieldValidation: 'Strict' }),
       `${body.kind} ${body.metadata.name}`,
     );
+});
+
+t.test('sandboxes of a cordoned node move; an eviction waits for that', async (t) => {
+  const api = isReal ? undefined : new ApiServer();
+  await api?.listen();
+  t.teardown(() => api?.stop());
+  const namespace = isReal ? `fleet-moves-${RUN}` : 'sandboxd';
+  const fleet = new Fleet(t, api, namespace);
+  const client = fleet.client();
+  await client.request({
+    ...{ method: 'POST', path: '/api/v1/namespaces' },
+    body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
+  });
+  const settings = makeStoreSettings(t, (await startS3(t)).url);
+  const names = ['d', 'e'].map((name) => `${name}-${RUN}`);
+  const paths = [...names.map((name) => `/api/v1/nodes/${name}`), `/api/v1/namespaces/${namespace}`];
+  t.teardown(async () => {
+    for (const path of isReal ? paths : [])
+      await client.request({ method: 'DELETE', path }).catch(() => undefined);
+  });
+  const [from, to] = await Promise.all(
+    names.map((name) => fleet.host(name, { snapshotStore: openTestStore(t, settings).store })),
+  );
+  const { url } = await fleet.gateway({ sweepMs: 300 });
+  const ids: string[] = [];
+  await eventually(async () => {
+    const { status, body } = await ask(url, 'POST', '/sandboxes', {});
+    if (status === 201) ids.push(body.id);
+    return (from?.daemon.manager.list().length ?? 0) > 1;
+  }, 'sandboxes on the first host');
+  const pods = () => list(client, `/api/v1/namespaces/${namespace}/pods`);
+  if (isReal) {
+    const [budget] = readManifests('disruption-budget.yaml');
+    if (budget === undefined) throw new Error('no budget');
+    await post(client, { ...budget, metadata: { ...budget.metadata, namespace } });
+    const [pod] = await pods();
+    const evict = async (): Promise<number> => {
+      const path = `/api/v1/namespaces/${namespace}/pods/${pod?.metadata.name}/eviction`;
+      const body = {
+        apiVersion: 'policy/v1',
+        kind: 'Eviction',
+        metadata: { name: pod?.metadata.name, namespace },
+      };
+      const done = client.request({ method: 'POST', path, body, query: { dryRun: 'All' } });
+      return await done.then(
+        () => 201,
+        (error: unknown) => (isRefusal(error, 429) ? 429 : 0),
+      );
+    };
+    await eventually(async () => (await evict()) === 429, 'refused evictions');
+  }
+  await client.request({
+    ...{
+      method: 'PATCH',
+      path: `/api/v1/nodes/${names[0]}`,
+      body: { spec: { unschedulable: true } },
+      patch: 'merge',
+    },
+  });
+  await eventually(
+    async () => to?.daemon.manager.list().length === ids.length && (await pods()).length === ids.length,
+    'all at the other host, with one pod each',
+  );
+  t.same(from?.daemon.manager.list(), []);
+  for (const id of ids) t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204, id);
+  await eventually(async () => (await pods()).length === 0, 'no pod');
 });

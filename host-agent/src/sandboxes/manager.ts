@@ -247,7 +247,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   async #delete(sandbox: Sandbox, reason?: string, events?: readonly LifecycleEvent[]): Promise<void> {
-    await this.moves.keep(sandbox);
+    // It is hidden at once, unless another host may have it by now.
+    if (sandbox.isDeparting) await this.moves.keep(sandbox);
     await this.#remove(sandbox, { reason, events });
   }
 

@@ -78,6 +78,8 @@ const greet = async (port: number, host?: string): Promise<string> => {
 
 function outside(port: number): { child: ChildProcess; text: () => string } {
   const child = spawn('nsenter', [`--net=${lab.internet}`, process.execPath, '-e', clientOf(port)]);
+  // It ends with its connection.
+  child.stdin.on('error', () => undefined);
   let text = '';
   child.stdout.on('data', (data) => {
     text += data;
