@@ -89,8 +89,8 @@ test-docker: setup-tests test-images ## run tests of Debian's Docker in a guest
 test-arm64: build ## run the daemon and a guest in an emulated arm64 host: tens of minutes
 	@scripts/setup.sh arm64
 	@$(NODE) scripts/fetch-arm64.ts
-	@TARGET=arm64 scripts/build-agent.sh
-	@TARGET=arm64 $(NODE) scripts/build-sandboxd.ts
+	@SANDBOXD_TARGET=arm64 scripts/build-agent.sh
+	@SANDBOXD_TARGET=arm64 $(NODE) scripts/build-sandboxd.ts
 	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)" --kernel-only
 	@$(AS_ROOT) test/arm64/guests.sh "$(DATA_DIR)"
 	@$(AS_ROOT) $(NODE) test/arm64/run.ts --data-dir "$(DATA_DIR)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the guest agent into dist/agent/, which every guest has at /.sandbox/: the executable, the native addon, and
 # the dynamic loader with the libraries of both. Also builds dist/guest-init, the initramfs's init. Does nothing when
-# no input has changed. TARGET=arm64 builds for that architecture on another one, into dist/arm64.
+# no input has changed. SANDBOXD_TARGET=arm64 builds for that architecture on another one, into dist/arm64.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,12 +9,16 @@ case $(uname -m) in
   aarch64) host=arm64 ;;
   *) host=x64 ;;
 esac
-target=${TARGET:-$host}
+target=${SANDBOXD_TARGET:-$host}
 case $target in
   arm64) loader=ld-linux-aarch64.so.1 ;;
   x64) loader=ld-linux-x86-64.so.2 ;;
-  *) echo "build-agent: TARGET=$target is not known; arm64 is" >&2; exit 1 ;;
+  *) target=unknown ;;
 esac
+if [ "$target" != "$host" ] && [ "$target" != arm64 ]; then
+  echo "build-agent: SANDBOXD_TARGET=${SANDBOXD_TARGET:-}: only arm64 can be built on another architecture" >&2
+  exit 1
+fi
 builder=node_modules/node-linux-$host/bin/node
 # `tools`: before the names of compilers. `runs`: whether what is built runs here.
 if [ "$target" = "$host" ]; then

@@ -133,7 +133,15 @@ install_packages() {
 lock_digest() { sha256sum package-lock.json | cut -d ' ' -f 1; }
 
 # npm takes packages of one architecture as optional: it succeeds without them.
-has_runtime() { ls node_modules/node-linux-*/bin/node >/dev/null 2>&1; }
+case $ARCHITECTURE in
+  arm64) CPU=arm64 ;;
+  *) CPU=x64 ;;
+esac
+has_runtime() {
+  for name in node-linux-$CPU @biomejs/cli-linux-$CPU @lmdb/lmdb-linux-$CPU; do
+    [ -d "node_modules/$name" ] || return 1
+  done
+}
 
 needs_npm() { [ "$(cat "$STAMP" 2>/dev/null || true)" != "$(lock_digest)" ] || ! has_runtime; }
 
@@ -154,7 +162,7 @@ install_npm_packages() {
   watched 'installing npm packages (npm ci)' \
     npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --no-progress --loglevel=http ||
     die 'npm ci failed (messages above): the registry is out of reach, or package-lock.json does not match package.json'
-  has_runtime || die 'npm ci brought no Node.js runtime for this machine: the registry did not give it, or there is none'
+  has_runtime || die 'npm ci brought no packages for this kind of machine (node-linux, @biomejs/cli-linux, @lmdb/lmdb-linux): the registry did not give them, or there are none'
   lock_digest >"$STAMP"
 }
 

@@ -1,4 +1,4 @@
-// What a build is for: this machine, or the other architecture (TARGET=arm64), with Debian's cross compilers.
+// What a build is for: this machine, or the other architecture (SANDBOXD_TARGET=arm64), with Debian's cross compilers.
 import { join } from 'node:path';
 import { ARCHITECTURES, type Architecture } from '@sandboxd/proto';
 
@@ -16,7 +16,7 @@ type Target = {
   readonly libraryOptions: readonly string[];
 };
 
-export function resolveTarget(name = process.env.TARGET || process.arch): Target {
+export function resolveTarget(name = process.env.SANDBOXD_TARGET || process.arch): Target {
   if (name === process.arch) {
     const architecture = ARCHITECTURES[name as keyof typeof ARCHITECTURES];
     return {
@@ -24,7 +24,8 @@ export function resolveTarget(name = process.env.TARGET || process.arch): Target
       ...{ toolPrefix: '', libraryOptions: [] },
     };
   }
-  if (name !== 'arm64') throw new Error(`TARGET=${name}: only arm64 can be built on another architecture`);
+  if (name !== 'arm64')
+    throw new Error(`SANDBOXD_TARGET=${name}: only arm64 can be built on another architecture`);
   const dist = 'dist/arm64';
   const root = join(dist, 'sysroot/usr');
   return {

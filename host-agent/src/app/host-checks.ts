@@ -4,6 +4,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { HostReport } from '../http/index.ts';
 import { toError } from '../lib/errors.ts';
+import { type Finding, worstOf } from '../lib/findings.ts';
 import { runProgram } from '../lib/programs.ts';
 import { VERSION } from '../lib/version.ts';
 
@@ -11,6 +12,7 @@ import { VERSION } from '../lib/version.ts';
 const TIMEOUT_MS = 120_000;
 const FRESH_MS = 60_000;
 const MAX_REPORT_BYTES = 2 ** 22;
+const SETTINGS = 'settings';
 
 export type DoctorOptions = {
   /** How doctor is started: the program, and its first arguments. */
@@ -19,6 +21,10 @@ export type DoctorOptions = {
   readonly settings: string;
   /** The settings are written there while doctor runs. */
   readonly dir: string;
+  /** What doctor cannot see: findings about the settings file, which is another one for it. */
+  readonly more: () => Promise<readonly Finding[]>;
+  /** Aborts when the daemon stops. */
+  readonly stopping: AbortSignal;
 };
 
 export class HostChecks {
@@ -37,7 +43,7 @@ export class HostChecks {
   }
 
   async #run(): Promise<HostReport> {
-    const { command, settings, dir } = this.#options;
+    const { command, settings, dir, stopping: signal } = this.#options;
     const [program, ...args] = command;
     const path = join(dir, 'doctor-settings.json');
     try {
@@ -45,12 +51,13 @@ export class HostChecks {
       const { stdout } = await runProgram(program, [...args, '--quick', '--json', `--config=${path}`], {
         timeout: TIMEOUT_MS,
         maxBuffer: MAX_REPORT_BYTES,
+        signal,
       }).catch((error: Error & { readonly stdout?: string }) => {
         // Its exit code has the worst level.
         if (error.stdout?.startsWith('{')) return { stdout: error.stdout };
         throw error;
       });
-      return { ...(JSON.parse(stdout) as HostReport), checked_at: new Date().toISOString() };
+      return withFindings(JSON.parse(stdout) as HostReport, await this.#options.more());
     } catch (error) {
       return toFailure(toError(error).message.split('\n', 1)[0] ?? '');
     } finally {
@@ -58,6 +65,17 @@ export class HostChecks {
       if (this.#latest !== undefined) this.#latest = { ...this.#latest, until: performance.now() + FRESH_MS };
     }
   }
+}
+
+function withFindings(report: HostReport, more: readonly Finding[]): HostReport {
+  const groups = report.groups.map(({ group, findings }) => ({
+    group,
+    findings:
+      group === SETTINGS && more.length > 0
+        ? [...findings.filter(({ level }) => level !== 'ok'), ...more]
+        : findings,
+  }));
+  return { ...report, groups, worst: worstOf(groups), checked_at: new Date().toISOString() };
 }
 
 function toFailure(reason: string): HostReport {

@@ -21,6 +21,7 @@ import { openConsole } from './open-console.ts';
 import type { OpenedEngines } from './open-engines.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
 import type { OpenedEvents, OpenedStore } from './open-store.ts';
+import { findExchangeable } from './weak-settings.ts';
 
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
@@ -53,7 +54,13 @@ export async function openHttp(
   deps: HttpDeps,
 ): Promise<{ readonly server: HttpServer; readonly app: HttpApp }> {
   const { audit = NO_AUDIT, certificate, maxConnections, authenticator } = deps;
-  const checks = new HostChecks({ command: helpers.doctor, settings, dir: config.runDir });
+  const checks = new HostChecks({
+    ...{ command: helpers.doctor, settings, dir: config.runDir, stopping: deps.stopping },
+    more: async () =>
+      (await findExchangeable(config))
+        .filter(({ setting }) => setting === 'config')
+        .map(({ setting, ...finding }) => ({ name: setting, ...finding })),
+  });
   const services = toServices(config, { ...deps, audit, log, checks });
   const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
   const app = createHttpApp(services);

@@ -5,6 +5,7 @@ import type { Journal } from '../events/journal.ts';
 import type { Answers } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
 import type { LimitUse, LinkRegistry, Principal } from '../keys/index.ts';
+import type { Finding, Level } from '../lib/findings.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { EgressLog } from '../network/index.ts';
@@ -54,14 +55,6 @@ export type HostReport = {
   readonly version: string;
   readonly worst: Level;
   readonly groups: { readonly group: string; readonly findings: Finding[] }[];
-};
-
-type Level = 'ok' | 'warning' | 'fault';
-type Finding = {
-  readonly name: string;
-  readonly level: Level;
-  readonly seen: string;
-  readonly advice?: string | undefined;
 };
 
 /** Links to ports, and the URLs of ports. */

@@ -162,7 +162,10 @@ async function buildKernel(
       const unpacked = join(workDirectory, 'unpacked');
       const kernel = await unpackKernelDeb(deb, unpacked);
       const init = await readFile(options.initPath);
-      const files = { vmlinux: extractVmlinux(kernel.image), initramfs: await buildInitramfs(init, kernel) };
+      const files = {
+        vmlinux: extractVmlinux(kernel.image, options.architecture ?? ARCHITECTURE),
+        initramfs: await buildInitramfs(init, kernel),
+      };
       const archivePath = join(workDirectory, MODULES_FILE);
       const staging = join(unpacked, 'modules-archive');
       const { modulesDir } = kernel;

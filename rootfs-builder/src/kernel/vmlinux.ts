@@ -2,6 +2,7 @@
 // bzImage, which must have a PVH entry point; for arm64 the Image itself.
 import { spawnSync } from 'node:child_process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import type { Architecture } from '@sandboxd/proto';
 import { BuilderError } from '../errors.ts';
 import { plainEnvironment } from '../lib/command.ts';
 import { hasPvhNote, isElf } from './elf.ts';
@@ -26,9 +27,10 @@ const ARM64_MAGIC = 'ARM\x64';
 const GZIP_MAGIC = 0x8b1f;
 
 /** Throws `kernel_format` with the reason. An ELF file and an Image for arm64 are returned unchanged. */
-export function extractVmlinux(file: Buffer): Buffer {
+export function extractVmlinux(file: Buffer, { name, title }: Pick<Architecture, 'name' | 'title'>): Buffer {
   const image = startsAsGzip(file) ? gunzip(file) : file;
-  if (isArm64Image(image)) return image;
+  if (isArm64Image(image) !== (name === 'arm64')) throw bad(`it is not one for ${title}`);
+  if (name === 'arm64') return image;
   const vmlinux = isElf(image) ? image : decompressPayload(findPayload(image));
   if (!isElf(vmlinux)) throw bad('its payload is not a 64-bit ELF file');
   if (!hasPvhNote(vmlinux)) throw bad('it has no PVH entry point (CONFIG_PVH)');

@@ -1,6 +1,7 @@
 // The guest kernel's parts: kernel extraction, ELF reading, module order, the cpio writer.
 import { spawnSync } from 'node:child_process';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { ARCHITECTURES } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
 import { FILE_TYPE, writeCpio } from '../../../rootfs-builder/src/kernel/cpio.ts';
@@ -59,6 +60,8 @@ function makeBzImage(payload: Buffer): Buffer {
   return Buffer.concat([image, payload, Buffer.from('behind the payload')]);
 }
 
+const { x64, arm64 } = ARCHITECTURES;
+
 t.test('a kernel comes out of a bzImage in every compression', async (t) => {
   const elf = makeElf({ sections: { '.text': Buffer.alloc(5000, 'kernel ') } });
   const size = Buffer.alloc(4);
@@ -71,17 +74,19 @@ t.test('a kernel comes out of a bzImage in every compression', async (t) => {
     xz: Buffer.concat([spawnSync('xz', ['-c', '--check=crc32'], { input: elf }).stdout, size]),
   };
   for (const [name, payload] of Object.entries(payloads)) {
-    t.ok(extractVmlinux(makeBzImage(payload)).equals(elf), name);
+    t.ok(extractVmlinux(makeBzImage(payload), x64).equals(elf), name);
   }
-  t.ok(extractVmlinux(elf).equals(elf), 'an ELF file passes through');
+  t.ok(extractVmlinux(elf, x64).equals(elf), 'an ELF file passes through');
 });
 
 t.test('a kernel for arm64 is its image, as it is or compressed', async (t) => {
   const image = Buffer.alloc(4096, 'code');
   image.write('ARM\x64', 0x38, 'latin1');
-  t.ok(extractVmlinux(image).equals(image));
-  t.ok(extractVmlinux(gzipSync(image)).equals(image));
-  t.throws(() => extractVmlinux(gzipSync(image).subarray(0, 30)), { code: 'kernel_format' });
+  t.ok(extractVmlinux(image, arm64).equals(image));
+  t.ok(extractVmlinux(gzipSync(image), arm64).equals(image));
+  t.throws(() => extractVmlinux(gzipSync(image).subarray(0, 30), arm64), { code: 'kernel_format' });
+  t.throws(() => extractVmlinux(image, x64), { code: 'kernel_format', message: /not one for x86-64/ });
+  t.throws(() => extractVmlinux(makeElf(), arm64), { code: 'kernel_format', message: /not one for arm64/ });
 });
 
 t.test('an unusable kernel image is refused with the reason', async (t) => {
@@ -97,7 +102,7 @@ t.test('an unusable kernel image is refused with the reason', async (t) => {
     [cut, /outside the file/],
   ];
   for (const [image, pattern] of refused) {
-    t.throws(() => extractVmlinux(image), { code: 'kernel_format', message: pattern });
+    t.throws(() => extractVmlinux(image, x64), { code: 'kernel_format', message: pattern });
   }
 });
 

@@ -2,19 +2,10 @@
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../config/index.ts';
+import type { Finding, Level } from '../../lib/findings.ts';
 import { runProgram } from '../../lib/programs.ts';
 
-export type Level = 'ok' | 'warning' | 'fault';
-
-/** One line of the report. */
-export type Finding = {
-  readonly name: string;
-  readonly level: Level;
-  /** The observation: a lower-case phrase. */
-  readonly seen: string;
-  /** What to do; present for every level but `ok`. */
-  readonly advice?: string;
-};
+export type { Finding, Level };
 
 export type Host = {
   /** Text of a file by its absolute path; undefined when it cannot be read. */

@@ -1,5 +1,6 @@
 // `sandboxd doctor`: checks the host's requirements and recommendations, with advice.
 import { toError } from '../../lib/errors.ts';
+import { type FindingGroup, worstOf } from '../../lib/findings.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Command } from '../command.ts';
 import { HELPERS } from '../installation.ts';
@@ -17,7 +18,7 @@ const EXIT: Readonly<Record<Level, number>> = { ok: 0, warning: 1, fault: 2 };
 const NAME_COLUMNS = 24;
 const LEVEL_COLUMNS = 8;
 
-export type Report = readonly { readonly group: string; readonly findings: readonly Finding[] }[];
+export type Report = readonly FindingGroup[];
 
 export const doctor: Command = {
   name: 'doctor',
@@ -72,11 +73,6 @@ export async function examine(
       ),
     ];
   }
-}
-
-export function worstOf(report: Report): Level {
-  const levels = report.flatMap(({ findings }) => findings.map(({ level }) => level));
-  return (['fault', 'warning'] as const).find((level) => levels.includes(level)) ?? 'ok';
 }
 
 export function renderGroup(name: string, findings: readonly Finding[]): string {

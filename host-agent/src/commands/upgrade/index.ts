@@ -1,10 +1,11 @@
 // `sandboxd upgrade --check`: what this build would make of a data directory of another one. It changes nothing.
 import { UsageError } from '@sandboxd/api/command-line';
 import { ConfigError } from '../../config/index.ts';
+import { worstOf } from '../../lib/findings.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Command } from '../command.ts';
 import { fault, realHost } from '../doctor/host.ts';
-import { examine, type Report, renderGroup, worstOf } from '../doctor/index.ts';
+import { examine, type Report, renderGroup } from '../doctor/index.ts';
 import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
 import { data } from './data.ts';
 

@@ -3,10 +3,11 @@
 import { type Routes, toOpenApi } from '@sandboxd/api';
 import { type KeyHolder, type LimitUse, type Principal, policyOf, tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
+import { worstOf } from '../../lib/findings.ts';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handler, Handlers } from '../serve-routes.ts';
-import type { HttpServices, ProfileInfo } from '../services.ts';
+import type { HostReport, HttpServices, ProfileInfo } from '../services.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
@@ -36,9 +37,10 @@ export function metaHandlers(services: HttpServices) {
         : { scoped: true, policy: policy ?? {}, ...(tenant !== undefined && { tenant }), ...about };
     },
 
-    checkHost: (_, c) => {
-      assertOperator(c.get('principal'), 'the checks of the host');
-      return services.checkHost();
+    checkHost: async (_, c) => {
+      const principal = c.get('principal');
+      assertOperator(principal, 'the checks of the host');
+      return toAllowedChecks(await services.checkHost(), policyOf(principal) !== undefined);
     },
 
     readMetrics: metricsHandler(services.metrics),
@@ -79,6 +81,13 @@ function describe(): Description {
   const document = toOpenApi();
   description = { json: JSON.stringify(document), page: renderReference(document) };
   return description;
+}
+
+/** A key with a policy, such as that of Prometheus, learns nothing of other keys and of how the daemon is guarded. */
+function toAllowedChecks(report: HostReport, hasPolicy: boolean): HostReport {
+  if (!hasPolicy) return report;
+  const groups = report.groups.filter(({ group }) => group !== 'keys' && group !== 'settings');
+  return { ...report, groups, worst: worstOf(groups) };
 }
 
 /** AppError forbidden for the key of a tenant. `what`: a plural. */

@@ -6,13 +6,14 @@ import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { judgeEngines, judgeJail } from '../../../../../host-agent/src/commands/doctor/engines.ts';
 import { type Group, realHost } from '../../../../../host-agent/src/commands/doctor/host.ts';
-import { examine, renderGroup, worstOf } from '../../../../../host-agent/src/commands/doctor/index.ts';
+import { examine, renderGroup } from '../../../../../host-agent/src/commands/doctor/index.ts';
 import { settings } from '../../../../../host-agent/src/commands/doctor/keys.ts';
 import { cgroups, kernel, machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
 import { network, RULES_CHECK } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { limits, service } from '../../../../../host-agent/src/commands/doctor/service.ts';
 import { storage } from '../../../../../host-agent/src/commands/doctor/storage.ts';
 import { loadConfig } from '../../../../../host-agent/src/config/index.ts';
+import { worstOf } from '../../../../../host-agent/src/lib/findings.ts';
 
 type MadeUp = {
   readonly files?: Readonly<Record<string, string>>;
