@@ -208,7 +208,7 @@ t.test('a sandbox that sleeps wakes, and a host that is gone is named', async (t
   t.equal(hosts[0]!.daemon.manager.get(id).state, 'running');
   await hosts[0]!.ingress!.close();
   const gone = await askPort(port, toHost(id));
-  t.match(gone, { status: 502, body: /the host h0 of the sandbox does not answer/ });
+  t.match(gone, { status: 502, body: /the host h0 does not answer/ });
 });
 
 t.test('a host without an ingress, and one whose address no host wrote', async (t) => {

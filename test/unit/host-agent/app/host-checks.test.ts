@@ -5,7 +5,8 @@ import t, { type Test } from 'tap';
 import { HostChecks } from '../../../../host-agent/src/app/host-checks.ts';
 import type { Finding } from '../../../../host-agent/src/lib/findings.ts';
 
-const REPORT = { version: '1', worst: 'warning', groups: [{ group: 'machine', findings: [] }] };
+const WARNING = { name: 'clock', level: 'warning', seen: 'late', advice: 'install chrony' };
+const REPORT = { version: '1', worst: 'warning', groups: [{ group: 'machine', findings: [WARNING] }] };
 
 /** A program that is called in place of doctor; `calls` has one line for each call. */
 function open(t: Test, script: string, more: readonly Finding[] = []) {
