@@ -52,6 +52,8 @@ t.test('the page is the gateway’s own, and shows sandboxes of all hosts, and t
   await app.shows('2 hosts, 1 unreachable');
   await app.open('#/events');
   await app.shows('host-unreachable');
+  await app.open('#/sandboxes');
+  await app.shows('h1 does not answer: sandboxes there are not in this list');
 });
 
 t.test('a gateway without the files says so', async (t) => {

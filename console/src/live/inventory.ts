@@ -40,6 +40,8 @@ export class Inventory {
   readonly error = new Store<unknown>(undefined);
   /** Newest first. */
   readonly events = new Store<readonly SandboxEvent[]>([]);
+  /** Of a fleet: the hosts that do not answer. */
+  readonly unreachable = new Store<readonly string[]>([]);
   readonly connection = new Store<Connection>({ state: 'connecting' });
   readonly #client: Client;
   readonly #changed = new Set<string>();
@@ -151,6 +153,8 @@ export class Inventory {
     const onConnection = (isOpen: boolean): void => {
       if (isOpen) {
         onOpen();
+        // Each stream names them again.
+        this.unreachable.set([]);
         if (this.#lastEvent === undefined) this.#isStale = true;
         if (this.#isStale) this.#read(signal);
         this.#note({ stream: undefined });
@@ -164,7 +168,13 @@ export class Inventory {
 
   #take(event: SandboxEvent, signal: AbortSignal): void {
     this.events.set([event, ...this.events.value].slice(0, MAX_EVENTS));
-    const { sandbox, kind } = event;
+    const { sandbox, kind, host } = event;
+    if (host !== undefined && (kind === 'host-unreachable' || kind === 'host-reachable')) {
+      const others = this.unreachable.value.filter((each) => each !== host);
+      this.unreachable.set(kind === 'host-reachable' ? others : [...others, host].sort());
+      this.#isStale = true;
+      this.#read(signal);
+    }
     if (sandbox === undefined) return;
     if (kind === 'deleted') this.#remove(sandbox);
     this.#changed.add(sandbox);

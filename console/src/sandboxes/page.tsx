@@ -24,6 +24,7 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
   const inventory = useInventory();
   const all = useStore(inventory.sandboxes);
   const error = useStore(inventory.error);
+  const unreachable = useStore(inventory.unreachable);
   const sampler = useMemo(() => new UsageSampler(client), [client]);
   const search = useRef<HTMLInputElement>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
@@ -81,6 +82,12 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
           Create
         </ActionButton>
       </header>
+      {unreachable.length > 0 && (
+        <p class="banner" role="status">
+          {unreachable.map(toVisible).join(', ')} {unreachable.length === 1 ? 'does' : 'do'} not answer:
+          sandboxes there are not in this list.
+        </p>
+      )}
       <search class="toolbar">
         <input
           ref={search}
