@@ -56,7 +56,8 @@ t.test('the network exists before the VM, and is removed before another sandbox 
   recorder.deny('denied: other.example');
   recorder.calls.length = 0;
   await manager.delete(info.id);
-  await until(() => records.get(info.id) === undefined);
+  await until(() => recorder.calls.includes('free tap1'));
+  t.equal(records.get(info.id), undefined);
   t.same(recorder.calls, ['kill', 'stop tap1', 'kill', 'clear tap1', 'free tap1']);
   const page = await logs.read(info.id, { since: 0 });
   t.same(
