@@ -2,7 +2,8 @@
 // host's part is set up for the first sandbox that needs a network, and removed when the daemon stops and no sandbox
 // has one.
 import { randomInt } from 'node:crypto';
-import { mkdir, readdir, rmdir, statfs } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rm, rmdir, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
@@ -33,8 +34,10 @@ export class Network {
   readonly #quick: NetHelper;
   readonly #slow: NetHelper;
   #host: Promise<HostSide> | undefined;
-  /** Names of the links of allocated slots. */
-  readonly #taken = new Set<string>();
+  /** Allocated slots, by the names of their links. */
+  readonly #taken = new Map<string, NetworkSlot>();
+  /** Links of those of which nothing exists any more. */
+  readonly #cleared = new Set<string>();
   /** By guest address. */
   readonly #served = new Map<string, ServedGuest>();
   readonly #published: Published;
@@ -97,8 +100,9 @@ export class Network {
       const number = this.#next;
       const link = subnet.link(number);
       if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
-      this.#taken.add(link);
-      return { namespace: join(this.#dir, link), ...subnet.addresses(number) };
+      const slot = { namespace: join(this.#dir, link), ...subnet.addresses(number) };
+      this.#taken.set(link, slot);
+      return slot;
     }
     throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
@@ -111,6 +115,7 @@ export class Network {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(dirname(namespace), { recursive: true, mode: 0o700 });
+    this.#cleared.delete(linkOf(slot));
     try {
       await this.#slow.request(
         ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
@@ -123,10 +128,13 @@ export class Network {
     }
   }
 
-  /** Whether its namespace exists: not after a reboot of the host, or of the container that the daemon runs in. */
+  /**
+   * Whether its namespace exists, as it has to be: not after a reboot of the host, or of the container that the daemon
+   * runs in, nor if a daemon was killed while it made it again.
+   */
   async exists({ namespace }: NetworkSlot): Promise<boolean> {
     const { type } = await statfs(namespace).catch(() => ({ type: undefined }));
-    return type === NSFS_MAGIC;
+    return type === NSFS_MAGIC && !existsSync(unfinishedOf(namespace));
   }
 
   /** A slot with the same addresses in this run directory, for `createAgain`. */
@@ -134,19 +142,28 @@ export class Network {
     return { ...slot, namespace: join(this.#dir, linkOf(slot)) };
   }
 
-  /** As `create`, of a slot that does not exist any more. AppError conflict for an invalid record. */
+  /**
+   * As `create`, of a slot that does not exist any more. It exists when it has been started. AppError conflict for an
+   * invalid record.
+   */
   async createAgain(slot: NetworkSlot): Promise<void> {
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     // Processes of the lost one may still hold its ports.
     await this.stop(slot);
     await this.#removeSlot(slot.namespace, undefined);
+    await mkdir(dirname(slot.namespace), { recursive: true, mode: 0o700 });
+    await writeFile(unfinishedOf(slot.namespace), '', { mode: 0o600 });
     await this.create(slot);
   }
 
-  /** An earlier daemon made it: it is taken. */
+  /** An earlier daemon made it: it is taken. AppError internal if another sandbox has it. */
   adopt(slot: NetworkSlot): void {
-    this.#taken.add(linkOf(slot));
+    const link = linkOf(slot);
+    const holder = this.#taken.get(link);
+    if (holder !== undefined && holder !== slot)
+      throw new AppError('internal', `the network ${link} belongs to another sandbox`);
+    this.#taken.set(link, slot);
   }
 
   /**
@@ -205,6 +222,7 @@ export class Network {
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
     this.#served.set(slot.guestIp, served);
     await served.begin();
+    if (!options.wasServed) await rm(unfinishedOf(slot.namespace), { force: true });
   }
 
   /**
@@ -242,12 +260,23 @@ export class Network {
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
-  /** Removes whatever exists of the slot; its addresses can then be allocated again. Idempotent. */
+  /** As `clear` and `free`, of a slot that the registry does not have. */
   async destroy(slot: NetworkSlot): Promise<void> {
+    await this.clear(slot);
+    this.free(slot);
+  }
+
+  /** The addresses of a slot that was cleared can be allocated again: call it when the registry has it no longer. */
+  free(slot: NetworkSlot): void {
+    if (this.#cleared.delete(linkOf(slot))) this.#taken.delete(linkOf(slot));
+  }
+
+  /** Removes whatever exists of the slot; its addresses stay allocated. Idempotent. */
+  async clear(slot: NetworkSlot): Promise<void> {
     await this.stop(slot);
     await this.#quick.unwatch(slot.namespace);
     await this.#removeSlot(slot.namespace, slot.guestIp);
-    this.#taken.delete(linkOf(slot));
+    this.#cleared.add(linkOf(slot));
     // That of an earlier configuration; it contains those of other sandboxes until then.
     const dir = dirname(slot.namespace);
     if (dir !== this.#dir) await rmdir(dir).catch(() => undefined);
@@ -265,8 +294,8 @@ export class Network {
     const earlier = HostSide.recorded(this.#options.records);
     if (earlier === undefined) return;
     const { subnet } = earlier;
-    const retained = new Set([subnet.anchor, ...this.#taken]);
-    const pins = await readdir(this.#dir).catch(() => []);
+    const retained = new Set([subnet.anchor, ...this.#taken.keys()]);
+    const pins = (await readdir(this.#dir).catch(() => [])).map((name) => name.replace(/\.unfinished$/, ''));
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
       if (retained.has(name)) continue;
@@ -295,6 +324,7 @@ export class Network {
 
   async #removeSlot(namespace: string, guestIp: string | undefined): Promise<void> {
     await this.#slow.request(['remove', namespace, linkOf({ namespace })]);
+    await rm(unfinishedOf(namespace), { force: true });
     if (guestIp === undefined) return;
     await this.#slow.request(['forget', guestIp]).catch((err) => {
       this.#options.log.warn({ err, guestIp }, 'cannot remove the conntrack entries of a deleted sandbox');
@@ -322,4 +352,9 @@ export class Network {
     }
     return this.#host;
   }
+}
+
+/** Beside the namespace from when it is made again until it is started. */
+function unfinishedOf(namespace: string): string {
+  return `${namespace}.unfinished`;
 }

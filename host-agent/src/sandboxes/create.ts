@@ -191,7 +191,10 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
   await using undo = new AsyncDisposableStack();
   let stage = 'record';
   try {
-    undo.defer(() => records.remove(id));
+    undo.defer(async () => {
+      await records.remove(id);
+      if (record.network !== undefined) context.network.free(record.network);
+    });
     await records.put(id, record);
     faults.reach('start.recorded');
     for (const step of STEPS) {

@@ -63,7 +63,9 @@ export class Deletion {
 
   async sweep(): Promise<void> {
     await sweepResources(this.#teardownContext());
-    await this.#delete.finish(this.#sandbox.record);
+    const { record } = this.#sandbox;
+    await this.#delete.finish(record);
+    if (record.network !== undefined) this.#context.network.free(record.network);
     this.#context.faults.reach('delete.forgotten');
   }
 

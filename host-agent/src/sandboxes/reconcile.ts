@@ -1,6 +1,7 @@
 // Reconciles registry, running VMMs and directories when a daemon starts: live sandboxes are adopted, half-created or
 // half-deleted ones removed, dead ones listed with their cause, and stray VMMs and directories removed.
 import { readdir } from 'node:fs/promises';
+import { basename } from 'node:path';
 import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
@@ -25,7 +26,7 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
   const context = { ...resources, log };
   const { records, directories } = context;
   const startedAt = performance.now();
-  const all = new Map(records.all().map(({ id, record }) => [id, record]));
+  const all = await withoutSharedNetworks(context, records.all());
   const adopted = await Promise.all(
     [...all].map(([id, record]) => (isReady(record) ? adoptSandbox(context, id, record) : undefined)),
   );
@@ -38,9 +39,12 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
     if (known.has(id)) continue;
     try {
       const record = all.get(id);
+      // Until nothing of it is left.
+      if (record?.network !== undefined) context.network.adopt(record.network);
       if (stuck.has(contextOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
       await removeLeftovers(context, id, record);
       await records.remove(id);
+      if (record?.network !== undefined) context.network.free(record.network);
       log.info({ sandbox: id }, 'removed leftovers of a sandbox of an earlier daemon');
     } catch (err) {
       // The start continues for the other sandboxes; the next start tries again.
@@ -84,7 +88,7 @@ async function adoptSandbox(context: ReconcileContext, id: string, found: ReadyR
     await adoptPaused(asleep);
     return new Sandbox(asleep);
   }
-  // After a reboot its network is gone, and another sandbox may get the addresses.
+  // After a reboot its network is gone.
   const { paused: _, ...running } = stored;
   const { network: _network, ...withoutNetwork } = running;
   const record = isOfEarlierBoot(stored.vmm) ? withoutNetwork : running;
@@ -92,15 +96,60 @@ async function adoptSandbox(context: ReconcileContext, id: string, found: ReadyR
   await adoptResources(sandbox);
   const exit = sandbox.handles.vm?.exit;
   if (exit === undefined) return new Sandbox(sandbox);
-  return new Sandbox({ ...sandbox, record: { ...(await withoutLostNetwork(context, record)), exit } });
+  return new Sandbox({ ...sandbox, record: await withoutLostNetwork(context, id, { ...running, exit }) });
 }
 
-/** Of a VM that has ended. Its addresses are free then. */
-async function withoutLostNetwork({ network, log }: ReconcileContext, record: ReadyRecord) {
+/** Of a VM that has ended. Its addresses are free when the registry has them no longer. */
+async function withoutLostNetwork(
+  { network, records, log }: ReconcileContext,
+  id: string,
+  record: ReadyRecord,
+): Promise<SandboxRecord> {
   const { network: slot, ...others } = record;
-  if (slot === undefined || (await network.exists(slot))) return record;
-  await network.destroy(slot).catch((err) => log.warn({ err }, 'cannot remove what is left of a network'));
+  if (slot === undefined) return record;
+  if (isOfEarlierBoot(record.vmm)) network.adopt(slot);
+  else if (await network.exists(slot)) return record;
+  try {
+    await network.clear(slot);
+    await records.put(id, others);
+  } catch (err) {
+    // Its delete tries again.
+    log.warn({ err, sandbox: id }, 'cannot remove what is left of a network');
+    return record;
+  }
+  network.free(slot);
   return others;
+}
+
+/** Registries of earlier versions may have one for two sandboxes: it is of the one that runs, or of the newer one. */
+async function withoutSharedNetworks(
+  { records, log }: ReconcileContext,
+  entries: readonly { readonly id: string; readonly record: SandboxRecord }[],
+): Promise<Map<string, SandboxRecord>> {
+  const all = new Map(entries.map(({ id, record }) => [id, record]));
+  const byRank = entries.toSorted(
+    (a, b) =>
+      Number(mayRun(b.record)) - Number(mayRun(a.record)) || b.record.createdAtMs - a.record.createdAtMs,
+  );
+  const links = new Set<string>();
+  for (const { id, record } of byRank) {
+    const { network, ...others } = record;
+    if (network === undefined) continue;
+    const link = basename(network.namespace);
+    if (!links.has(link)) {
+      links.add(link);
+      continue;
+    }
+    all.set(id, others);
+    log.warn({ sandbox: id, link }, 'the network of a sandbox that has ended belongs to another one');
+    await records.put(id, others).catch((err) => log.error({ err, sandbox: id }, 'cannot record that'));
+  }
+  return all;
+}
+
+function mayRun({ isReady, vmm, exit, paused }: SandboxRecord): boolean {
+  if (!isReady || vmm === null || exit !== undefined) return false;
+  return paused !== undefined || !isOfEarlierBoot(vmm);
 }
 
 /** A rollback that was not completed is undone: the VMM of its guest, if there is one, is a stray. */

@@ -12,6 +12,8 @@ export class RecordingNetwork implements SandboxNetworks {
   /** Of the guest that was started last. */
   report: (record: EgressRecord) => void = () => undefined;
   #allocated = 0;
+  /** Taps of slots that are allocated. */
+  readonly #taken = new Set<string>();
 
   #call(call: string, slot?: NetworkSlot): void {
     const all = slot === undefined ? call : `${call} ${slot.tap}`;
@@ -26,7 +28,9 @@ export class RecordingNetwork implements SandboxNetworks {
 
   async allocate(): Promise<NetworkSlot> {
     this.#call('allocate');
-    const at = ++this.#allocated;
+    let at = ++this.#allocated;
+    while (this.#taken.has(`tap${at}`)) at = ++this.#allocated;
+    this.#taken.add(`tap${at}`);
     const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
     return {
       namespace: `/ns/${at}`,
@@ -86,6 +90,7 @@ export class RecordingNetwork implements SandboxNetworks {
 
   adopt(slot: NetworkSlot) {
     this.#call('adopt', slot);
+    this.#taken.add(slot.tap);
   }
 
   async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[], isAsleep: boolean) {
@@ -151,7 +156,17 @@ export class RecordingNetwork implements SandboxNetworks {
   }
 
   async destroy(slot: NetworkSlot) {
-    this.#call('destroy', slot);
+    await this.clear(slot);
+    this.free(slot);
+  }
+
+  async clear(slot: NetworkSlot) {
+    this.#call('clear', slot);
     this.lost.add(slot.namespace);
+  }
+
+  free(slot: NetworkSlot) {
+    this.#call('free', slot);
+    this.#taken.delete(slot.tap);
   }
 }

@@ -216,8 +216,8 @@ export class Arrivals {
     const policy = heldPolicyOf(arrived);
     // The guest trusts this one from its resume on; the key of the other stayed behind.
     const made = policy && needsAuthority(policy) ? await context.authorities.make(id) : undefined;
-    const network = arrived.options.network === undefined ? undefined : await context.network.allocate();
     const storedBytes = await storedBytesIn(pausedDir(paths.dir));
+    const network = arrived.options.network === undefined ? undefined : await context.network.allocate();
     const record: SandboxRecord = {
       ...arrived,
       ...(arrived.paused && { paused: { ...arrived.paused, storedBytes } }),
@@ -232,7 +232,10 @@ export class Arrivals {
         memory: { kind: 'anonymous' },
       },
     };
-    await context.records.put(id, record, made?.persist);
+    await context.records.put(id, record, made?.persist).catch(async (error: unknown) => {
+      if (network !== undefined) await context.network.destroy(network);
+      throw error;
+    });
     await context.records.flush();
     context.faults.reach('arrival.recorded');
     const own: SandboxContext = {

@@ -50,7 +50,7 @@ export const network: Resource = {
   },
 
   async sweep({ id, context, record, wasVisible }) {
-    if (record?.network !== undefined) await context.network.destroy(record.network);
+    if (record?.network !== undefined) await context.network.clear(record.network);
     await context.egressLog.end(id, wasVisible);
     context.faults.reach('delete.network');
   },
@@ -81,9 +81,7 @@ export async function ensureNetwork(sandbox: SandboxContext): Promise<void> {
   try {
     await startNetwork(network, slot, sandbox, false);
   } catch (error) {
-    // The next resume would take one without a resolver for whole.
-    await network.destroy(slot).catch(() => undefined);
-    network.adopt(slot);
+    await network.clear(slot).catch(() => undefined);
     throw error;
   }
   await network

@@ -42,6 +42,8 @@ export type SandboxNetworks = Pick<
   | 'namesOf'
   | 'isServed'
   | 'stop'
+  | 'clear'
+  | 'free'
   | 'destroy'
   | 'tidy'
 >;

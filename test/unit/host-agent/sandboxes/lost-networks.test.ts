@@ -68,7 +68,7 @@ for (const [what, bootId] of Object.entries(REBOOTS))
     await third.manager.as(OPERATOR).get(first.id).resume();
     t.match(home.host.of(first.id).spec, { net: { namespace: '/other/1', guestIp: '10.0.1.2' } });
     await third.manager.delete(first.id);
-    await until(() => network.calls.includes('destroy tap1'), 'it to be removed');
+    await until(() => network.calls.includes('free tap1'), 'it to be removed');
   });
 
 t.test('one that cannot be made again is made by the resume, which says why it cannot', async (t) => {
@@ -87,7 +87,7 @@ t.test('one that cannot be made again is made by the resume, which says why it c
       message: `cannot resume the sandbox, which stays paused: cannot ${fails}`,
     });
   }
-  t.same(network.calls.slice(-2), ['destroy tap1', 'adopt tap1'], 'half of it is none');
+  t.same(network.calls.slice(-2), ['start [a.test] first tap1', 'clear tap1'], 'half of it is none');
   t.match(sandbox().info, { state: 'paused' });
   network.fails = '';
   network.calls.length = 0;
@@ -108,7 +108,10 @@ t.test('a sandbox that has ended has none any more, and frees its addresses', as
   await reboot(first);
   const network = afterReboot();
   const next = await startMemoryDaemon(t, { home, network });
-  t.ok(network.calls.includes('destroy tap1'));
+  t.same(
+    network.calls.filter((call) => /^(?:clear|free)/.test(call)),
+    ['clear tap1', 'free tap1'],
+  );
   const sandbox = next.manager.as(OPERATOR).get(first.id);
   t.match(sandbox.info, { state: 'failed' });
   await t.rejects(sandbox.rollback(snapshot.id), { code: 'conflict', message: /has ended its network/ });
@@ -119,3 +122,94 @@ t.test('a sandbox that has ended has none any more, and frees its addresses', as
     [],
   );
 });
+
+for (const [what, bootId] of Object.entries(REBOOTS))
+  t.test(
+    `its addresses are another one’s then, also for later daemons: a reboot of the ${what}`,
+    async (t) => {
+      const home = await makeHome(t);
+      const first = await start(t, home);
+      await reboot(first, bootId);
+      const network = new RecordingNetwork();
+      network.lost.add('/ns/1');
+      const second = await startMemoryDaemon(t, { home, network, templateBudgetBytes: 0 });
+      const records = second.store.table<SandboxRecord>('sandboxes');
+      t.notOk(records.get(first.id)?.network, 'not in the registry');
+      network.lost.clear();
+      const other = await second.manager.create({ network: { allowlist: ['b.test'] } });
+      t.equal(records.get(other.id)?.network?.tap, 'tap1');
+      await second.crash();
+      network.calls.length = 0;
+      const third = await startMemoryDaemon(t, { home, network, templateBudgetBytes: 0 });
+      t.same(network.calls.slice(0, 2), ['adopt tap1', 'start [b.test] again tap1'], 'once');
+      network.calls.length = 0;
+      await third.manager.delete(first.id);
+      const left = third.store.table<SandboxRecord>('sandboxes');
+      await until(() => left.get(first.id) === undefined, 'nothing of it to be left');
+      t.notOk(
+        network.calls.some((call) => /^(?:stop|clear|free)/.test(call)),
+        network.calls.join(),
+      );
+    },
+  );
+
+t.test('one that is removed and cannot be recorded stays taken until the sandbox is deleted', async (t) => {
+  const home = await makeHome(t);
+  const first = await start(t, home);
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  const { network: slot } = records.get(first.id) ?? {};
+  await reboot(first);
+  const network = new RecordingNetwork();
+  network.lost.add('/ns/1');
+  network.fails = 'clear';
+  const second = await startMemoryDaemon(t, { home, network, templateBudgetBytes: 0 });
+  t.same(second.store.table<SandboxRecord>('sandboxes').get(first.id)?.network, slot);
+  network.fails = '';
+  const other = await second.manager.create({ network: { allowlist: [] } });
+  t.equal(second.store.table<SandboxRecord>('sandboxes').get(other.id)?.network?.tap, 'tap2');
+  await second.manager.delete(first.id);
+  await until(() => network.calls.includes('free tap1'), 'it to be freed');
+});
+
+t.test('of two sandboxes that an earlier version gave one network, the one that runs has it', async (t) => {
+  const home = await makeHome(t);
+  const first = await start(t, home);
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  const ended = records.get(first.id);
+  const other = await first.manager.create({ network: { allowlist: ['b.test'] } });
+  const live = records.get(other.id);
+  if (ended?.network === undefined || live === undefined) throw new Error('no record');
+  first.host.of(first.id).end('a fault');
+  await until(() => records.get(first.id)?.exit !== undefined, 'its exit to be recorded');
+  await records.put(other.id, { ...live, createdAtMs: ended.createdAtMs - 1, network: ended.network });
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  t.same(next.network.calls.slice(0, 2), ['adopt tap1', 'start [b.test] again tap1']);
+  const after = next.store.table<SandboxRecord>('sandboxes');
+  t.notOk(after.get(first.id)?.network);
+  t.same(after.get(other.id)?.network, ended.network);
+});
+
+t.test(
+  'a deleted one keeps its addresses until nothing of it is left, also for the next daemon',
+  async (t) => {
+    const home = await makeHome(t);
+    const first = await start(t, home);
+    first.network.fails = 'clear';
+    await first.manager.delete(first.id);
+    await until(() => first.network.calls.includes('clear tap1'), 'the clean-up to fail');
+    const { network: slot } = first.store.table<SandboxRecord>('sandboxes').get(first.id) ?? {};
+    t.equal(slot?.tap, 'tap1');
+    await first.crash();
+    const network = new RecordingNetwork();
+    network.fails = 'clear';
+    const second = await startMemoryDaemon(t, { home, network, templateBudgetBytes: 0 });
+    network.fails = '';
+    const other = await second.manager.create({ network: { allowlist: [] } });
+    t.equal(second.store.table<SandboxRecord>('sandboxes').get(other.id)?.network?.tap, 'tap2');
+    await second.crash();
+    const third = await startMemoryDaemon(t, { home, network, templateBudgetBytes: 0 });
+    t.ok(network.calls.includes('free tap1'));
+    t.notOk(third.store.table<SandboxRecord>('sandboxes').get(first.id));
+  },
+);

@@ -56,8 +56,9 @@ t.test('the network exists before the VM, and is removed before another sandbox 
   recorder.deny('denied: other.example');
   recorder.calls.length = 0;
   await manager.delete(info.id);
-  await until(() => records.get(info.id) === undefined);
-  t.same(recorder.calls, ['kill', 'stop tap1', 'kill', 'destroy tap1']);
+  await until(() => recorder.calls.includes('free tap1'));
+  t.equal(records.get(info.id), undefined);
+  t.same(recorder.calls, ['kill', 'stop tap1', 'kill', 'clear tap1', 'free tap1']);
   const page = await logs.read(info.id, { since: 0 });
   t.same(
     page?.records.map(({ text }) => text),
@@ -104,8 +105,8 @@ t.test('if any step fails, nothing of the sandbox or its network remains', async
     await t.rejects(manager.create({ network: { allowlist } }), {
       message: `cannot create the sandbox (stage network): cannot ${fails}`,
     });
-    const undone = recorder.calls.filter((call) => /^(stop|destroy)/.test(call));
-    t.same(undone, fails === 'allocate' ? [] : ['stop tap1', 'destroy tap1'], fails);
+    const undone = recorder.calls.filter((call) => /^(stop|clear|free)/.test(call));
+    t.same(undone, fails === 'allocate' ? [] : ['stop tap1', 'clear tap1', 'free tap1'], fails);
     t.equal(host.counts.boots, 0);
     t.same(store.table('sandboxes').all(), []);
   }
@@ -123,7 +124,7 @@ t.test('a network that cannot be recorded is released', async (t) => {
   });
   await t.rejects(manager.create({ network: { allowlist } }), { message: /the registry is full/ });
   t.notOk(recorder.calls.some((call) => call.startsWith('create')));
-  t.equal(recorder.calls.at(-1), 'destroy tap1');
+  t.equal(recorder.calls.at(-1), 'free tap1');
 });
 
 async function crashWithNetworks(t: Test, home: Home) {
@@ -159,7 +160,7 @@ t.test('the next daemon adopts the network, and logs what of it is lost', async 
     t.equal(warned.length, fails === '' ? 0 : 1);
     t.match(next.manager.get(first.id).info, { network: { guestIp: '10.0.1.2' }, published: publish });
     await next.manager.delete(first.id);
-    await until(() => recorder.calls.includes('destroy tap1'));
+    await until(() => recorder.calls.includes('free tap1'));
   }
 });
 
@@ -182,7 +183,7 @@ t.test('the next daemon removes the network of a half-created sandbox', async (t
     next.manager.list().map(({ id }) => id),
     [first.plain.id],
   );
-  t.same(next.network.calls, ['stop tap1', 'destroy tap1', 'tidy']);
+  t.same(next.network.calls, ['adopt tap1', 'stop tap1', 'clear tap1', 'free tap1', 'tidy']);
 });
 
 t.test('a second create with a network copies a template with a network', async (t) => {
@@ -194,7 +195,7 @@ t.test('a second create with a network copies a template with a network', async 
   await until(() => made().length === 2);
   t.same(made(), [true, true]);
   await until(
-    () => recorder.calls.includes('destroy tap4'),
+    () => recorder.calls.includes('free tap4'),
     'the network of the template’s guest to be destroyed',
   );
   t.ok(recorder.calls.includes('start [] first tap4'), 'its allowlist is empty');
