@@ -10,7 +10,7 @@ import type { HostAnswer, HostConnections } from './host-connections.ts';
 
 const KEPT_MS = 10_000;
 const MAX_KEPT = 10_000;
-/** A host that has said nothing for so long may be lost: another is asked, too. */
+/** A host that does not answer for so long may be lost: another is asked, too. */
 const NEXT_MS = 3000;
 /** A host lets a client that guesses keys wait for 10 s. */
 const ASK_MS = 12_000;

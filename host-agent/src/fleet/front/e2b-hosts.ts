@@ -76,7 +76,7 @@ export class E2bHosts {
     hosts: readonly Host[] = this.hosts(),
   ): Promise<readonly Asked[]> {
     const { headers } = request;
-    using room = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
+    using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const kept = (['x-api-key', 'authorization'] as const).flatMap((name) =>
       typeof headers[name] === 'string' ? [name, headers[name]] : [],
     );
@@ -84,7 +84,7 @@ export class E2bHosts {
     const asked = { method: 'GET', path, headers: kept };
     return await Promise.all(
       hosts.map(async (host) => {
-        const found = await this.send(host, asked, undefined, limit, room).catch(() => undefined);
+        const found = await this.send(host, asked, undefined, limit, memory).catch(() => undefined);
         return { host, found: (found?.answer.statusCode ?? 500) < 500 ? found : undefined };
       }),
     );
@@ -121,7 +121,7 @@ export class E2bHosts {
   async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Located | undefined> {
     const isId = SNAPSHOT_ID.test(nameOrId);
     if (!isId && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
-    using room = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
+    using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const authorization = toAuthorization(request);
     const headers = authorization === undefined ? [] : ['Authorization', authorization];
     const path = isId ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
@@ -129,7 +129,9 @@ export class E2bHosts {
     const asked = await Promise.all(
       this.hosts().map(async (host) => {
         const rest = { method: 'GET', path, headers };
-        const found = await this.#connections.send(host, rest, undefined, limit, room).catch(() => undefined);
+        const found = await this.#connections
+          .send(host, rest, undefined, limit, memory)
+          .catch(() => undefined);
         if (found?.answer.statusCode !== 200) return [];
         const body: unknown = JSON.parse(found.body.toString());
         const [first] = isId ? [snapshot.parse(body)] : snapshots.parse(body).snapshots;

@@ -25,8 +25,8 @@ export type Asked = {
   readonly failure?: string;
 };
 
-/** Room for the answers to one request. */
-export type Room = Disposable & {
+/** What the answers to one request take. */
+export type AnswerMemory = Disposable & {
   /** AppError exhausted. */
   readonly add: (bytes: number) => void;
 };
@@ -42,7 +42,7 @@ export class FanOutLimits {
   #sizeBytes = 0;
 
   /** AppError exhausted. */
-  acquire(caller: Caller): Room {
+  acquire(caller: Caller): AnswerMemory {
     const client = clientOf(caller);
     const slot = this.#limit.acquire(client);
     let heldBytes = 0;
@@ -91,17 +91,17 @@ export class FanOut {
     this.#deps = deps;
   }
 
-  /** RefusedCaller; AppError exhausted, also for a fleet without hosts. The room is that of the answer. */
+  /** RefusedCaller; AppError exhausted, also for a fleet without hosts. The answers count until the client has its own. */
   async askAll(
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
     method = request.method ?? 'GET',
   ): Promise<readonly Asked[]> {
-    const room = this.#limits.acquire(await this.#deps.callers.findFor(request, response));
-    if (response.destroyed) room[Symbol.dispose]();
-    else response.once('close', () => room[Symbol.dispose]());
-    return await this.#ask(request, path, method, room);
+    const memory = this.#limits.acquire(await this.#deps.callers.findFor(request, response));
+    if (response.destroyed) memory[Symbol.dispose]();
+    else response.once('close', () => memory[Symbol.dispose]());
+    return await this.#ask(request, path, method, memory);
   }
 
   /** As `askAll`; the answers are read by `read`, and not kept. */
@@ -111,11 +111,16 @@ export class FanOut {
     path: string,
     read: (asked: readonly Asked[]) => T,
   ): Promise<T> {
-    using room = this.#limits.acquire(await this.#deps.callers.findFor(request, response));
-    return read(await this.#ask(request, path, 'GET', room));
+    using memory = this.#limits.acquire(await this.#deps.callers.findFor(request, response));
+    return read(await this.#ask(request, path, 'GET', memory));
   }
 
-  async #ask(request: IncomingMessage, path: string, method: string, room: Room): Promise<readonly Asked[]> {
+  async #ask(
+    request: IncomingMessage,
+    path: string,
+    method: string,
+    memory: AnswerMemory,
+  ): Promise<readonly Asked[]> {
     const hosts = this.#deps.map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     const own = toHostHeaders(request);
@@ -127,7 +132,7 @@ export class FanOut {
     const limit = AbortSignal.timeout(LIST_MS);
     const ask = async (host: Host): Promise<Asked> => {
       const asked = { method, path, headers };
-      const found = await this.#deps.connections.send(host, asked, undefined, limit, room);
+      const found = await this.#deps.connections.send(host, asked, undefined, limit, memory);
       const { statusCode = 500 } = found.answer;
       return statusCode < 500
         ? { host, found }
@@ -149,7 +154,7 @@ export function isDone({ found }: Pick<Asked, 'found'>): boolean {
   return statusCode >= 200 && statusCode < 300;
 }
 
-/** What a host said that did not do it: that of the key first. It counts if none has done it. */
+/** The answer of a host that did not do it, about the key first. It counts if none has done it. */
 export function refusalOf(asked: readonly Pick<Asked, 'found'>[]): HostAnswer | undefined {
   const refused = asked.flatMap((each) => (each.found === undefined || isDone(each) ? [] : [each.found]));
   return refused.find(isNotPermitted) ?? refused[0];
