@@ -1,5 +1,5 @@
-// Requests with an Idempotency-Key: they go on though their client leaves, as a retry asks for their answer. Each key has
-// a limited number of them.
+// Requests with an Idempotency-Key go on though their client leaves, as a retry asks for their answer. Each key has a
+// limited number of them.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MAX_KEYED_REQUESTS, MAX_KEYED_REQUESTS_OF_EACH } from '@sandboxd/api';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';

@@ -53,7 +53,7 @@ export class FleetEvents {
     for (const output of [...this.#open]) output.end();
   }
 
-  /** RefusedCaller; AppError invalid_argument, gone, exhausted, unsupported, upstream. Resolves when the stream ends. */
+  /** RefusedCaller; AppError invalid_argument, gone, exhausted, unsupported, upstream. Resolves at its end. */
   async serve(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const hosts = this.#map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
