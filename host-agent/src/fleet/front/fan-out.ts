@@ -91,7 +91,7 @@ export class FanOut {
     this.#deps = deps;
   }
 
-  /** RefusedCaller; AppError exhausted, also for a fleet without hosts. The answers count until the client has its own. */
+  /** RefusedCaller; AppError exhausted, also for a fleet without hosts. Answers count until the client has its own. */
   async askAll(
     request: IncomingMessage,
     response: ServerResponse,
