@@ -5,6 +5,7 @@ import { BODY_IDLE_MS, MAX_JSON_BYTES } from '@sandboxd/api';
 import { BodyPace } from '../../http/input/body-source.ts';
 import { BodyMemoryLimit, GrowingBuffer } from '../../http/input/json-body.ts';
 import { AppError, toError } from '../../lib/errors.ts';
+import { type Caller, clientOf } from './callers.ts';
 
 export type JsonBody = Disposable & {
   readonly bytes: Buffer;
@@ -12,22 +13,111 @@ export type JsonBody = Disposable & {
   readonly value: Readonly<Record<string, unknown>> | undefined;
 };
 
+/** Of one key, so that others have the rest. */
+const MAX_BYTES_OF_EACH = 16 * 2 ** 20;
+const heldBytes = new Map<string, number>();
+
 /** AppError too_large, cancelled, exhausted; HttpError timeout. */
-export async function readJsonBody(request: IncomingMessage, response: ServerResponse): Promise<JsonBody> {
+export async function readJsonBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  caller: Caller,
+): Promise<JsonBody> {
   if (Number(request.headers['content-length']) > MAX_JSON_BYTES) throw tooLarge();
   if (request.headers.expect !== undefined) response.writeContinue();
-  const memory = new BodyMemoryLimit();
+  const memory = new BodyMemory(caller);
   try {
     const bytes = Buffer.from(await readAll(request, memory));
-    return { bytes, value: parseObject(request, bytes), [Symbol.dispose]: () => memory[Symbol.dispose]() };
+    return new HeldBody(bytes, parseObject(request, bytes), memory);
   } catch (error) {
     memory[Symbol.dispose]();
     throw error;
   }
 }
 
+class HeldBody implements JsonBody {
+  #bytes: Buffer | undefined;
+  #value: JsonBody['value'];
+  readonly #memory: Disposable;
+
+  constructor(bytes: Buffer, value: JsonBody['value'], memory: Disposable) {
+    this.#bytes = bytes;
+    this.#value = value;
+    this.#memory = memory;
+  }
+
+  get bytes(): Buffer {
+    if (this.#bytes !== undefined) return this.#bytes;
+    throw new Error('the body of the request is not kept any more');
+  }
+
+  get value(): JsonBody['value'] {
+    return this.#value;
+  }
+
+  [Symbol.dispose](): void {
+    this.#bytes = undefined;
+    this.#value = undefined;
+    this.#memory[Symbol.dispose]();
+  }
+}
+
+class BodyMemory implements Disposable {
+  readonly #all = new BodyMemoryLimit();
+  readonly #client: string | undefined;
+  #sizeBytes = 0;
+
+  constructor(caller: Caller) {
+    this.#client = clientOf(caller);
+  }
+
+  /** AppError exhausted. */
+  add(bytes: number): void {
+    const own = this.#client === undefined ? 0 : (heldBytes.get(this.#client) ?? 0);
+    if (own + bytes > MAX_BYTES_OF_EACH)
+      throw new AppError('exhausted', 'your requests on their way are too large together; try again later', {
+        retryAfterS: 5,
+      });
+    this.#all.add(bytes);
+    this.#sizeBytes += bytes;
+    if (this.#client !== undefined) heldBytes.set(this.#client, own + bytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.#all[Symbol.dispose]();
+    if (this.#client === undefined) return;
+    const left = (heldBytes.get(this.#client) ?? 0) - this.#sizeBytes;
+    this.#sizeBytes = 0;
+    if (left > 0) heldBytes.set(this.#client, left);
+    else heldBytes.delete(this.#client);
+  }
+}
+
+/** One body to several hosts, once to each. It is not kept when all have it, or will not get it. */
+export class Sending {
+  readonly #body: Disposable;
+  #left: number;
+
+  constructor(body: Disposable, count: number) {
+    this.#body = body;
+    this.#left = count;
+  }
+
+  /** Of one host; disposing of it also ends it. */
+  begin(): Disposable & { readonly onSent: () => void } {
+    let isOpen = true;
+    const onSent = (): void => {
+      if (!isOpen) return;
+      isOpen = false;
+      this.#left -= 1;
+      if (this.#left === 0) this.#body[Symbol.dispose]();
+    };
+    return { onSent, [Symbol.dispose]: onSent };
+  }
+}
+
 /** The connection stays, so that the client hears what is wrong. */
-function readAll(request: IncomingMessage, memory: BodyMemoryLimit): Promise<Buffer> {
+function readAll(request: IncomingMessage, memory: BodyMemory): Promise<Buffer> {
   const buffer = new GrowingBuffer();
   return new Promise((resolve, reject) => {
     const finish = (settle: () => void): void => {

@@ -4,15 +4,12 @@ import {
   DEFAULT_MEMORY_MIB,
   DEFAULT_VCPUS,
   MAX_FORKS,
-  MAX_KEYED_REQUESTS,
-  MAX_KEYED_REQUESTS_OF_EACH,
   MAX_MEMORY_MIB,
   MAX_VCPUS,
   REPLAYED,
 } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import { PLACE_HEADER } from '../../http/index.ts';
-import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { newId } from '../../lib/ids.ts';
 import {
@@ -30,6 +27,7 @@ import { type JsonBody, readJsonBody } from './body.ts';
 import type { Caller, Callers } from './callers.ts';
 import { toClientHeaders, toHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { isKeyed, type KeyedRequests, signalOf } from './keyed.ts';
 
 /** A second host is asked when the first refuses for lack of capacity. */
 const ATTEMPTS = 2;
@@ -63,6 +61,7 @@ export type CreatesDeps = {
   readonly catalogue: Catalogue;
   readonly map: FleetMap;
   readonly callers: Pick<Callers, 'find' | 'hosts'>;
+  readonly keyed: KeyedRequests;
   readonly connections: Pick<HostConnections, 'send'>;
   readonly seal: FleetSeal;
   /** Undefined for what no host accepts. Absent: bodies are those of the REST interface. */
@@ -78,17 +77,12 @@ export type ForkSource = {
 type Call = {
   readonly request: IncomingMessage;
   readonly path: string;
-  readonly bytes: Buffer;
+  readonly body: JsonBody;
   readonly signal: AbortSignal;
 };
 
 export class Creates {
   readonly #deps: CreatesDeps;
-  readonly #keyed = new ConcurrencyLimit({
-    what: 'running requests with an Idempotency-Key',
-    max: MAX_KEYED_REQUESTS,
-    maxPerClient: MAX_KEYED_REQUESTS_OF_EACH,
-  });
 
   constructor(deps: CreatesDeps) {
     this.#deps = deps;
@@ -99,9 +93,9 @@ export class Creates {
     const signal = signalOf(request, response);
     // Before anything of a body is kept.
     const caller = await this.#deps.callers.find(request, signal);
-    using _slot = this.#admitKeyed(request, caller);
-    using body = await readJsonBody(request, response);
-    const call = { request, path, bytes: body.bytes, signal };
+    using _slot = this.#deps.keyed.admit(request, caller);
+    using body = await readJsonBody(request, response, caller);
+    const call = { request, path, body, signal };
     const { read = async () => toRequest(body) } = this.#deps;
     const asking = await read(request, body);
     // A host says what is wrong; it makes nothing without a place.
@@ -121,9 +115,9 @@ export class Creates {
   ): Promise<void> {
     const signal = signalOf(request, response);
     const caller = await this.#deps.callers.find(request, signal);
-    using _slot = this.#admitKeyed(request, caller);
-    using body = await readJsonBody(request, response);
-    const call = { request, path, bytes: body.bytes, signal };
+    using _slot = this.#deps.keyed.admit(request, caller);
+    using body = await readJsonBody(request, response, caller);
+    const call = { request, path, body, signal };
     const count = toCount(path, body);
     if (count === undefined) return answer(response, await this.#send(host, call));
     if (isKeyed(request)) {
@@ -153,12 +147,6 @@ export class Creates {
     }
     const [first] = places;
     if (first !== undefined) answer(response, await this.#use(first, call, places));
-  }
-
-  /** They go on though their client leaves. AppError exhausted. */
-  #admitKeyed(request: IncomingMessage, { digest, hasKey }: Caller): Disposable | undefined {
-    if (!isKeyed(request)) return undefined;
-    return this.#keyed.acquire(hasKey ? digest : undefined);
   }
 
   async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
@@ -214,7 +202,7 @@ export class Creates {
 
   async #send(
     host: Host,
-    { request, path, bytes, signal }: Call,
+    { request, path, body, signal }: Call,
     proof: readonly string[] = [],
   ): Promise<HostAnswer> {
     const { method = 'POST' } = request;
@@ -224,9 +212,9 @@ export class Creates {
         ? [name, own[at + 1] ?? '']
         : [],
     );
-    const headers = [...kept, ...proof, 'Content-Length', String(bytes.length)];
+    const headers = [...kept, ...proof, 'Content-Length', String(body.bytes.length)];
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CREATE_MS)]);
-    return await this.#deps.connections.send(host, { method, path, headers }, bytes, limit);
+    return await this.#deps.connections.send(host, { method, path, headers }, body, limit);
   }
 
   /**
@@ -258,21 +246,6 @@ export class Creates {
     if (host !== undefined) return host;
     throw new AppError('upstream', `the engine chose ${name}, which is not a host of this fleet`);
   }
-}
-
-/** Of a create whose client left: it is cancelled, unless a retry may ask for its answer. */
-function signalOf(request: IncomingMessage, response: ServerResponse): AbortSignal {
-  const left = new AbortController();
-  if (!isKeyed(request))
-    response.once('close', () => {
-      if (!response.writableFinished)
-        left.abort(new AppError('cancelled', 'the client left before the answer'));
-    });
-  return left.signal;
-}
-
-function isKeyed({ headers }: IncomingMessage): boolean {
-  return headers['idempotency-key'] !== undefined;
 }
 
 export function answer(

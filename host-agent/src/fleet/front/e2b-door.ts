@@ -31,6 +31,7 @@ import { E2bHosts } from './e2b-hosts.ts';
 import { listByHost, listSandboxes } from './e2b-lists.ts';
 import type { HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
+import { KeyedRequests } from './keyed.ts';
 import { pass } from './pass.ts';
 import { findPlace } from './places.ts';
 
@@ -70,7 +71,7 @@ export class E2bDoor implements ServedGateway {
     this.#options = options;
     this.#hosts = new E2bHosts(new Callers(map, connections), connections);
     this.#creates = new Creates({
-      ...{ catalogue, map, seal, connections: this.#hosts, callers: this.#hosts },
+      ...{ catalogue, map, seal, connections: this.#hosts, callers: this.#hosts, keyed: new KeyedRequests() },
       read: (request, body) => this.#hosts.readCreate(request, body),
     });
     this.#ports = openHostPorts({

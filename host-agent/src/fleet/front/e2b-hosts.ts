@@ -8,9 +8,11 @@ import type { Host } from '../catalogue.ts';
 import type { JsonBody } from './body.ts';
 import type { Caller, Callers } from './callers.ts';
 import type { CreateRequest } from './creates.ts';
-import type { HostAnswer, HostConnections, HostRequest } from './host-connections.ts';
+import { FanOutLimits } from './fan-out.ts';
+import type { HostAnswer, HostConnections, HostExchange, HostRequest } from './host-connections.ts';
 
 const ASK_MS = 5000;
+const FIND_MS = 12_000;
 const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
 const SNAPSHOT_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 /** Templates that are profiles on every host. */
@@ -26,6 +28,7 @@ type Located = { readonly host: Host; readonly vcpus: number; readonly memoryMib
 export class E2bHosts {
   readonly #callers: Callers;
   readonly #connections: HostConnections;
+  readonly #limits = new FanOutLimits();
 
   constructor(callers: Callers, connections: HostConnections) {
     this.#callers = callers;
@@ -59,26 +62,29 @@ export class E2bHosts {
   async send(
     host: Host,
     request: HostRequest,
-    body: Buffer | undefined,
+    body: { readonly bytes: Buffer } | undefined,
     signal: AbortSignal,
+    exchange?: HostExchange,
   ): Promise<HostAnswer> {
-    return await this.#connections.send(this.doorOf(host), request, body, signal);
+    return await this.#connections.send(this.doorOf(host), request, body, signal, exchange);
   }
 
-  /** The answers of all, or of some, to a GET. */
+  /** The answers of all, or of some, to a GET. RefusedCaller; AppError exhausted. */
   async ask(
-    { headers }: Pick<IncomingMessage, 'headers'>,
+    request: Pick<IncomingMessage, 'headers'>,
     path: string,
     hosts: readonly Host[] = this.hosts(),
   ): Promise<readonly Asked[]> {
+    const { headers } = request;
+    using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const kept = (['x-api-key', 'authorization'] as const).flatMap((name) =>
       typeof headers[name] === 'string' ? [name, headers[name]] : [],
     );
     const limit = AbortSignal.timeout(ASK_MS);
-    const request = { method: 'GET', path, headers: kept };
+    const asked = { method: 'GET', path, headers: kept };
     return await Promise.all(
       hosts.map(async (host) => {
-        const found = await this.send(host, request, undefined, limit).catch(() => undefined);
+        const found = await this.send(host, asked, undefined, limit, memory).catch(() => undefined);
         return { host, found: (found?.answer.statusCode ?? 500) < 500 ? found : undefined };
       }),
     );
@@ -111,10 +117,11 @@ export class E2bHosts {
     return SNAPSHOT_ID.test(template) ? undefined : { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
   }
 
-  /** The host that has a snapshot, by its id or name, as the client may see it. */
+  /** The host that has a snapshot, by its id or name, as the client may see it. RefusedCaller. */
   async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Located | undefined> {
     const isId = SNAPSHOT_ID.test(nameOrId);
     if (!isId && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
+    using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const authorization = toAuthorization(request);
     const headers = authorization === undefined ? [] : ['Authorization', authorization];
     const path = isId ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
@@ -122,7 +129,9 @@ export class E2bHosts {
     const asked = await Promise.all(
       this.hosts().map(async (host) => {
         const rest = { method: 'GET', path, headers };
-        const found = await this.#connections.send(host, rest, undefined, limit).catch(() => undefined);
+        const found = await this.#connections
+          .send(host, rest, undefined, limit, memory)
+          .catch(() => undefined);
         if (found?.answer.statusCode !== 200) return [];
         const body: unknown = JSON.parse(found.body.toString());
         const [first] = isId ? [snapshot.parse(body)] : snapshots.parse(body).snapshots;

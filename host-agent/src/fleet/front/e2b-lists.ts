@@ -5,6 +5,7 @@ import { E2bError, NEXT_TOKEN, tokenOf, toOwnId, toPage } from '../../e2b/index.
 import { AppError } from '../../lib/errors.ts';
 import { answer } from './creates.ts';
 import type { Asked, E2bHosts } from './e2b-hosts.ts';
+import { refusalOf } from './fan-out.ts';
 
 const UNREACHABLE = 'sandboxd-unreachable-hosts';
 const MAX_PAGE = 100;
@@ -94,7 +95,7 @@ function parse(found: Asked['found']): unknown {
 
 /** The refusal of one host. AppError upstream when none answered. */
 function refuseAll(response: ServerResponse, asked: readonly Asked[]): void {
-  const refusal = asked.find(({ found }) => found !== undefined)?.found;
+  const refusal = refusalOf(asked) ?? asked.find(({ found }) => found !== undefined)?.found;
   if (refusal === undefined) throw new AppError('upstream', 'no host of the fleet answers clients of E2B');
   answer(response, refusal);
 }

@@ -20,10 +20,12 @@ import { Callers, RefusedCaller } from './callers.ts';
 import { leadToConsole, type ServedConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
+import { FanOut } from './fan-out.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
 import { chooseImportHost } from './import-host.ts';
+import { KeyedRequests } from './keyed.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
@@ -80,17 +82,20 @@ export class FleetFront implements ServedGateway {
   constructor(options: FleetFrontOptions) {
     const { map, connections, seal } = options;
     this.#options = options;
-    this.#events = new FleetEvents(map, connections);
-    this.metrics = new GatewayMetrics({ map, eventStreams: () => this.#events.count });
-    this.#fleetMetrics = new FleetMetrics(map, connections, this.metrics);
-    const catalogue = this.metrics.watch(options.catalogue);
     this.#callers = new Callers(map, connections);
-    this.#creates = new Creates({ catalogue, map, connections, seal, callers: this.#callers });
-    this.#lists = new Lists(map, connections);
+    this.#events = new FleetEvents(map, connections, this.#callers);
+    this.metrics = new GatewayMetrics({ map, eventStreams: () => this.#events.count });
+    this.#fleetMetrics = new FleetMetrics({ map, connections, callers: this.#callers, own: this.metrics });
+    const catalogue = this.metrics.watch(options.catalogue);
+    const callers = this.#callers;
+    const keyed = new KeyedRequests();
+    const fanOut = new FanOut({ map, connections, callers });
+    this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
+    this.#lists = new Lists(fanOut);
     const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
-    this.#tools = new Tools({ callers: this.#callers, serve, log: options.log });
-    this.#hostTable = new HostTable(map, this.#lists);
-    const deps = { map, connections, lists: this.#lists, callers: this.#callers };
+    this.#tools = new Tools({ callers, serve, log: options.log });
+    this.#hostTable = new HostTable(map, fanOut);
+    const deps = { map, connections, callers, fanOut, keyed };
     this.#secrets = new FleetSecrets(deps);
     this.#images = new FleetImages(deps);
     this.#names = new HostNames(options.allowedHosts, options.hasTls ? 'https' : 'http');
@@ -247,7 +252,7 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const located = await this.#lists.locate(request, `/snapshots/${id}`);
+    const located = await this.#lists.locate(request, response, `/snapshots/${id}`);
     const host = located?.host ?? this.#callers.hosts()[0];
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     if (route !== 'forkSnapshot' || located === undefined)

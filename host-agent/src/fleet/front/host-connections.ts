@@ -32,6 +32,14 @@ export type HostRequest = {
   readonly headers: readonly string[];
 };
 
+/** What a request that is in memory, and its answer, take. */
+export type HostExchange = {
+  /** Bytes of the answer, as they come; what it throws ends the exchange. */
+  readonly add?: (bytes: number) => void;
+  /** The body is with the kernel, and is not read again. */
+  readonly onSent?: () => void;
+};
+
 export type HostAnswer = { readonly answer: IncomingMessage; readonly body: Buffer };
 
 export class HostConnections {
@@ -68,8 +76,9 @@ export class HostConnections {
   async send(
     host: Host,
     request: HostRequest,
-    body: Buffer | undefined,
+    body: { readonly bytes: Buffer } | undefined,
     signal: AbortSignal,
+    { add, onSent }: HostExchange = {},
   ): Promise<HostAnswer> {
     const outgoing = this.open(host, request);
     const onAbort = (): void => void outgoing.destroy(toError(signal.reason));
@@ -82,9 +91,10 @@ export class HostConnections {
           socket.destroy();
           reject(new Error('it answered with 101'));
         });
-        outgoing.end(body);
+        if (onSent !== undefined) outgoing.once('finish', onSent);
+        outgoing.end(body?.bytes);
       });
-      return { answer, body: await readAll(answer) };
+      return { answer, body: await readAll(answer, add) };
     } catch (error) {
       outgoing.destroy();
       throw toHostError(host, error);
@@ -142,12 +152,13 @@ function limitConnect(socket: Socket, event: 'connect' | 'secureConnect'): void 
   socket.once(event, done).once('close', done);
 }
 
-async function readAll(answer: IncomingMessage): Promise<Buffer> {
+async function readAll(answer: IncomingMessage, add?: (bytes: number) => void): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of answer) {
     chunks.push(chunk);
     sizeBytes += chunk.length;
+    add?.(chunk.length);
     if (sizeBytes > MAX_ANSWER_BYTES) throw new Error('its answer is too long');
   }
   if (!answer.complete) throw new Error('its answer was cut off');

@@ -5,13 +5,15 @@ import { z } from 'zod';
 import { toPage } from '../../http/input/page.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
-import { readJsonBody } from './body.ts';
+import { type JsonBody, readJsonBody, Sending } from './body.ts';
 import type { Callers } from './callers.ts';
 import { answer } from './creates.ts';
+import { type Asked, type FanOut, isDone, keyRefusalOf, refusalOf } from './fan-out.ts';
 import { toHostHeaders } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { parseJson } from './json.ts';
-import { type Asked, type Lists, send } from './lists.ts';
+import { type KeyedRequests, signalOf } from './keyed.ts';
+import { send } from './lists.ts';
 import { PullLines } from './pull-lines.ts';
 
 const CHANGE_MS = 30_000;
@@ -32,7 +34,8 @@ type Copy = { readonly host: string; readonly image: Image };
 
 export type FleetImagesDeps = {
   readonly map: FleetMap;
-  readonly lists: Lists;
+  readonly fanOut: FanOut;
+  readonly keyed: KeyedRequests;
   readonly callers: Callers;
   readonly connections: HostConnections;
 };
@@ -50,7 +53,11 @@ export class FleetImages {
     const [limit, cursor] = [query.get('limit'), query.get('cursor')];
     // Hosts have the same image since different times.
     for (const name of ['limit', 'cursor']) query.delete(name);
-    const asked = await this.#deps.lists.askAll(request, query.size === 0 ? '/images' : `/images?${query}`);
+    const asked = await this.#deps.fanOut.askAll(
+      request,
+      response,
+      query.size === 0 ? '/images' : `/images?${query}`,
+    );
     const found = asked.flatMap(({ host, found }) => {
       const { data } = imageList.safeParse(found && parseJson(found.body.toString()));
       return data === undefined ? [] : [{ host: host.name, images: data.images }];
@@ -70,11 +77,12 @@ export class FleetImages {
 
   /** Of the hosts that have it; if the name leads to several, that which was converted last. */
   async get(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    const asked = await this.#deps.lists.askAll(request, path);
+    const asked = await this.#deps.fanOut.askAll(request, response, path);
     const newest = mergedOf(asked);
     if (newest !== undefined) return send(response, newest);
     const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
-    if (missing.length === asked.length || missing.length === 0) return refuse(asked, response);
+    const isKnown = missing.length === asked.length || missing.length === 0;
+    if (isKnown || keyRefusalOf(asked) !== undefined) return refuse(asked, response);
     throw toHidden(missing);
   }
 
@@ -85,13 +93,13 @@ export class FleetImages {
     path: string,
     method: 'PATCH' | 'DELETE',
   ): Promise<void> {
-    await this.#deps.callers.find(request, AbortSignal.timeout(CHANGE_MS));
-    using body = await readJsonBody(request, response);
+    const caller = await this.#deps.callers.findFor(request, response);
+    using body = await readJsonBody(request, response, caller);
     const signal = AbortSignal.timeout(CHANGE_MS);
     const asked = await this.#sendAll(request, this.#deps.map.hosts(), {
       path,
       method,
-      body: body.bytes,
+      body,
       signal,
     });
     const done = asked.filter((each) => isDone(each));
@@ -110,25 +118,20 @@ export class FleetImages {
 
   /** `?host=h0,h1`: only there. As a host, it answers with the image, or with lines of progress. */
   async pull(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    await this.#deps.callers.find(request, AbortSignal.timeout(CHANGE_MS));
-    using body = await readJsonBody(request, response);
+    const caller = await this.#deps.callers.findFor(request, response);
+    using _slot = this.#deps.keyed.admit(request, caller);
+    using body = await readJsonBody(request, response, caller);
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     const hosts = this.#choose(query.get('host'));
     query.delete('host');
     const to = query.size === 0 ? '/images' : `/images?${query}`;
-    const left = new AbortController();
-    if (request.headers['idempotency-key'] === undefined)
-      response.once('close', () => {
-        if (!response.writableFinished)
-          left.abort(new AppError('cancelled', 'the client left before the answer'));
-      });
-    const signal = AbortSignal.any([left.signal, AbortSignal.timeout(PULL_MS)]);
+    const signal = AbortSignal.any([signalOf(request, response), AbortSignal.timeout(PULL_MS)]);
     if ((request.headers.accept ?? '').includes('application/x-ndjson')) {
-      const headers = this.#headersOf(request, body.bytes, 'application/x-ndjson');
+      const headers = this.#headersOf(request, body, 'application/x-ndjson');
       const lines = new PullLines({ response, connections: this.#deps.connections, signal });
-      return await lines.run(hosts, { method: 'POST', path: to, headers }, body.bytes);
+      return await lines.run(hosts, { method: 'POST', path: to, headers }, body);
     }
-    const asked = await this.#sendAll(request, hosts, { path: to, method: 'POST', body: body.bytes, signal });
+    const asked = await this.#sendAll(request, hosts, { path: to, method: 'POST', body, signal });
     const done = asked.filter((each) => isDone(each));
     const failed = asked.filter((each) => !isDone(each));
     if (done.length === 0) return refuse(failed, response);
@@ -151,14 +154,14 @@ export class FleetImages {
     );
   }
 
-  #headersOf(request: IncomingMessage, body: Buffer, accept: string): string[] {
+  #headersOf(request: IncomingMessage, body: JsonBody, accept: string): string[] {
     const own = toHostHeaders(request);
     const kept = own.flatMap((name, at) =>
       at % 2 === 0 && /^(?:authorization|prefer|content-type|idempotency-key|x-request-id)$/i.test(name)
         ? [name, own[at + 1] ?? '']
         : [],
     );
-    return [...kept, 'Accept', accept, 'Content-Length', String(body.length)];
+    return [...kept, 'Accept', accept, 'Content-Length', String(body.bytes.length)];
   }
 
   async #sendAll(
@@ -172,17 +175,19 @@ export class FleetImages {
     }: {
       readonly path: string;
       readonly method: string;
-      readonly body: Buffer;
+      readonly body: JsonBody;
       readonly signal: AbortSignal;
     },
   ): Promise<readonly Asked[]> {
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     const headers = this.#headersOf(request, body, 'application/json');
+    const sending = new Sending(body, hosts.length);
     const ask = async (host: Host): Promise<Asked> => {
+      using sent = sending.begin();
       try {
         return {
           host,
-          found: await this.#deps.connections.send(host, { method, path, headers }, body, signal),
+          found: await this.#deps.connections.send(host, { method, path, headers }, body, signal, sent),
         };
       } catch (error) {
         return { host, found: undefined, failure: toError(error).message };
@@ -192,14 +197,9 @@ export class FleetImages {
   }
 }
 
-function isDone({ found }: Asked): boolean {
-  const { statusCode = 500 } = found?.answer ?? {};
-  return statusCode >= 200 && statusCode < 300;
-}
-
-/** The first refusal of a host. AppError upstream when none answered. */
+/** The refusal of a host. AppError upstream when none answered. */
 function refuse(asked: readonly Asked[], response: ServerResponse): void {
-  const refused = asked.find(({ found }) => found !== undefined)?.found;
+  const refused = refusalOf(asked) ?? asked.find(({ found }) => found !== undefined)?.found;
   if (refused === undefined) throw new AppError('upstream', 'no host of the fleet answers');
   answer(response, refused);
 }

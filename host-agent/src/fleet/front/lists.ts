@@ -1,17 +1,14 @@
 // Requests that concern all hosts: each is asked at the same time, and a host that does not answer is named.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import PQueue from 'p-queue';
 import { z } from 'zod';
 import { toPage } from '../../http/input/page.ts';
-import { AppError, toError } from '../../lib/errors.ts';
-import type { FleetMap, Host } from '../catalogue.ts';
+import { AppError } from '../../lib/errors.ts';
+import type { Host } from '../catalogue.ts';
+import { RefusedCaller } from './callers.ts';
 import { answer } from './creates.ts';
-import { toHostHeaders } from './headers.ts';
-import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { type Asked, type FanOut, keyRefusalOf, refusalOf } from './fan-out.ts';
+import type { HostAnswer } from './host-connections.ts';
 import { parseJson } from './json.ts';
-
-const LIST_MS = 5000;
-const MAX_ASKED_AT_ONCE = 256;
 
 const entry = z.looseObject({ id: z.string(), created_at: z.string() });
 const deletions = z.object({
@@ -20,25 +17,16 @@ const deletions = z.object({
   warnings: z.array(z.string()).optional(),
 });
 
-/** `failure`: why there is no answer. */
-export type Asked = {
-  readonly host: Host;
-  readonly found: HostAnswer | undefined;
-  readonly failure?: string;
-};
-
 export class Lists {
-  readonly #map: FleetMap;
-  readonly #connections: HostConnections;
+  readonly #fanOut: FanOut;
 
-  constructor(map: FleetMap, connections: HostConnections) {
-    this.#map = map;
-    this.#connections = connections;
+  constructor(fanOut: FanOut) {
+    this.#fanOut = fanOut;
   }
 
   /** `field` has the entries of the list. */
   async list(request: IncomingMessage, response: ServerResponse, path: string, field: string): Promise<void> {
-    const asked = await this.askAll(request, path);
+    const asked = await this.#fanOut.askAll(request, response, path);
     const schema = z.looseObject({ [field]: z.array(entry), next_cursor: z.string().optional() });
     const found = readBodies(asked, schema);
     if ('refusal' in found) return answer(response, found.refusal);
@@ -65,7 +53,7 @@ export class Lists {
   }
 
   async delete(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    const asked = await this.askAll(request, path);
+    const asked = await this.#fanOut.askAll(request, response, path);
     const found = readBodies(asked, deletions);
     if ('refusal' in found) return answer(response, found.refusal);
     const { parsed } = found;
@@ -78,61 +66,29 @@ export class Lists {
     });
   }
 
-  /** A host whose answer is 200, with that answer; one that has its own copy first. */
+  /** A host whose answer is 200, with that answer; one that has its own copy first. RefusedCaller. */
   async locate(
     request: IncomingMessage,
+    response: ServerResponse,
     path: string,
   ): Promise<{ host: Host; found: HostAnswer } | undefined> {
-    const asked = await this.askAll({ ...pick(request), method: 'GET' }, path);
-    const having = asked.filter(({ found }) => found?.answer.statusCode === 200);
-    // With a snapshot store all know it, and some have a copy.
-    const has = having.find(({ found }) => !isRemote(found)) ?? having[0];
-    if (has?.found !== undefined) return { host: has.host, found: has.found };
-    const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
-    if (missing.length === 0) return undefined;
-    throw new AppError('upstream', `it may be on a host that does not answer: ${missing.join(', ')}`);
-  }
-
-  /** AppError exhausted for a fleet without hosts. */
-  async askAll(
-    request: Pick<IncomingMessage, 'rawHeaders' | 'headers' | 'method'>,
-    path: string,
-  ): Promise<readonly Asked[]> {
-    const hosts = this.#map.hosts();
-    if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
-    const { method = 'GET' } = request;
-    const own = toHostHeaders(request as IncomingMessage);
-    const headers = own.flatMap((name, at) =>
-      at % 2 === 0 && /^(?:authorization|prefer|accept|x-request-id)$/i.test(name)
-        ? [name, own[at + 1] ?? '']
-        : [],
-    );
-    const limit = AbortSignal.timeout(LIST_MS);
-    const ask = async (host: Host): Promise<Asked> => {
-      const found = await this.#connections.send(host, { method, path, headers }, undefined, limit);
-      const { statusCode = 500 } = found.answer;
-      return statusCode < 500
-        ? { host, found }
-        : { host, found: undefined, failure: `it answers with status ${statusCode}` };
-    };
-    const fail = (host: Host, error: unknown): Asked => ({
-      ...{ host, found: undefined, failure: toError(error).message },
+    return await this.#fanOut.readAll(request, response, path, (asked) => {
+      const having = asked.filter(({ found }) => found?.answer.statusCode === 200);
+      // With a snapshot store all know it, and some have a copy.
+      const has = having.find(({ found }) => !isRemote(found)) ?? having[0];
+      if (has?.found !== undefined) return { host: has.host, found: has.found };
+      const refusal = keyRefusalOf(asked);
+      if (refusal !== undefined) throw new RefusedCaller(refusal);
+      const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
+      if (missing.length === 0) return undefined;
+      throw new AppError('upstream', `it may be on a host that does not answer: ${missing.join(', ')}`);
     });
-    // Those that are not reached in time are missing in the answer, as those that do not answer.
-    const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
-    return await Promise.all(
-      hosts.map((host) => queue.add(() => ask(host).catch((error: unknown) => fail(host, error)))),
-    );
   }
 }
 
 function isRemote(found: HostAnswer | undefined): boolean {
   const remote = z.object({ storage: z.literal('remote') });
   return remote.safeParse(parseJson(found?.body.toString() ?? '')).success;
-}
-
-function pick({ rawHeaders, headers }: IncomingMessage) {
-  return { rawHeaders, headers };
 }
 
 /**
@@ -145,15 +101,14 @@ function readBodies<T>(
 ): { readonly parsed: T[]; readonly missing: string[] } | { readonly refusal: HostAnswer } {
   const parsed: T[] = [];
   const missing: string[] = [];
-  let refusal: HostAnswer | undefined;
   for (const { host, found } of asked) {
-    const isDone = found?.answer.statusCode === 200;
-    const { data } = schema.safeParse(isDone ? parseJson(found.body.toString()) : undefined);
+    const isWhole = found?.answer.statusCode === 200;
+    const { data } = schema.safeParse(isWhole ? parseJson(found.body.toString()) : undefined);
     if (data !== undefined) parsed.push(data);
     else missing.push(host.name);
-    if (!isDone) refusal ??= found;
   }
   if (parsed.length > 0) return { parsed, missing };
+  const refusal = refusalOf(asked);
   if (refusal !== undefined) return { refusal };
   throw new AppError('upstream', 'no host of the fleet answers');
 }

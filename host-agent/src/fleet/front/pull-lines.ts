@@ -4,7 +4,9 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { toError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
+import { type JsonBody, Sending } from './body.ts';
 import { answer } from './creates.ts';
+import { keyRefusalOf, refusalOf } from './fan-out.ts';
 import { type HostAnswer, type HostConnections, type HostRequest, toHostError } from './host-connections.ts';
 import { parseJson } from './json.ts';
 
@@ -40,12 +42,15 @@ export class PullLines {
   }
 
   /** If all hosts refuse, the refusal of one is the client’s answer. */
-  async run(hosts: readonly Host[], request: HostRequest, body: Buffer): Promise<void> {
+  async run(hosts: readonly Host[], request: HostRequest, body: JsonBody): Promise<void> {
     const { response } = this.#options;
-    const ended = await Promise.all(hosts.map((host) => this.#pull(host, request, body)));
-    const [refused] = ended;
-    if (refused?.refusal !== undefined && ended.every(({ refusal }) => refusal !== undefined))
-      return answer(response, refused.refusal);
+    const sending = new Sending(body, hosts.length);
+    const ended = await Promise.all(hosts.map((host) => this.#pull(host, request, body, sending)));
+    const asked = ended.map(({ refusal }) => ({ found: refusal }));
+    const refused = ended.every(({ refusal }) => refusal !== undefined) ? refusalOf(asked) : undefined;
+    const refusal =
+      refused ?? (ended.some(({ image }) => image !== undefined) ? undefined : keyRefusalOf(asked));
+    if (refusal !== undefined && !response.headersSent) return answer(response, refusal);
     const done = ended.filter(({ image }) => image !== undefined);
     const failed = ended.filter(({ image }) => image === undefined);
     const names = done.map(({ host }) => host).sort();
@@ -55,7 +60,8 @@ export class PullLines {
     response.end();
   }
 
-  async #pull(host: Host, request: HostRequest, body: Buffer): Promise<Ended> {
+  async #pull(host: Host, request: HostRequest, body: JsonBody, sending: Sending): Promise<Ended> {
+    using sent = sending.begin();
     const { connections, signal } = this.#options;
     const outgoing = connections.open(host, request);
     const onAbort = (): void => void outgoing.destroy(toError(signal.reason));
@@ -63,7 +69,7 @@ export class PullLines {
     try {
       const received = await new Promise<IncomingMessage>((resolve, reject) => {
         outgoing.once('response', resolve).on('error', reject);
-        outgoing.end(body);
+        outgoing.once('finish', sent.onSent).end(body.bytes);
       });
       if (received.statusCode !== 200) {
         const refusal = { answer: received, body: await readSome(received) };

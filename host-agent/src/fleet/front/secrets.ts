@@ -5,13 +5,14 @@ import { z } from 'zod';
 import { toPage } from '../../http/input/page.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
-import { readJsonBody } from './body.ts';
+import { type JsonBody, readJsonBody, Sending } from './body.ts';
 import type { Callers } from './callers.ts';
 import { answer } from './creates.ts';
+import { type Asked, type FanOut, isDone, keyRefusalOf, refusalOf } from './fan-out.ts';
 import { toHostHeaders } from './headers.ts';
-import type { HostConnections } from './host-connections.ts';
+import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { parseJson } from './json.ts';
-import { type Asked, type Lists, send } from './lists.ts';
+import { send } from './lists.ts';
 
 /** The command of a source may take long. */
 const CHANGE_MS = 20_000;
@@ -35,7 +36,7 @@ type Copy = { readonly host: string; readonly secret: Secret };
 
 export type FleetSecretsDeps = {
   readonly map: FleetMap;
-  readonly lists: Lists;
+  readonly fanOut: FanOut;
   readonly callers: Callers;
   readonly connections: HostConnections;
 };
@@ -52,9 +53,9 @@ export class FleetSecrets {
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     const [limit, cursor] = [query.get('limit'), query.get('cursor')];
     // Their cursors would be of other times for the same secret.
-    const asked = await this.#deps.lists.askAll(request, '/secrets');
-    const refused = refusalOf(asked);
-    if (refused?.found !== undefined) return answer(response, refused.found);
+    const asked = await this.#deps.fanOut.askAll(request, response, '/secrets');
+    const refused = refusalOfAll(asked);
+    if (refused !== undefined) return answer(response, refused);
     const found = asked.flatMap(({ host, found }) => {
       const { data } = secretList.safeParse(found && parseJson(found.body.toString()));
       return data === undefined ? [] : [{ host: host.name, secrets: data.secrets }];
@@ -75,7 +76,7 @@ export class FleetSecrets {
 
   /** AppError upstream when it may be on a host that does not answer. */
   async get(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    const asked = await this.#deps.lists.askAll(request, path);
+    const asked = await this.#deps.fanOut.askAll(request, response, path);
     const copies = asked.flatMap(({ host, found }) => {
       const isThere = found?.answer.statusCode === 200;
       const { data } = secret.safeParse(isThere ? parseJson(found.body.toString()) : undefined);
@@ -83,6 +84,8 @@ export class FleetSecrets {
     });
     const hosts = asked.flatMap(({ host, found }) => (found === undefined ? [] : [host.name]));
     if (copies.length > 0) return send(response, merge(copies, hosts));
+    const refused = keyRefusalOf(asked);
+    if (refused !== undefined) return answer(response, refused);
     const missing = asked.flatMap(({ host, found }) => (found === undefined ? [host.name] : [])).sort();
     if (missing.length > 0)
       throw new AppError('upstream', `it may be on a host that does not answer: ${missing.join(', ')}`);
@@ -98,20 +101,20 @@ export class FleetSecrets {
     method: keyof typeof DONE,
   ): Promise<void> {
     // Before anything of a body is kept.
-    await this.#deps.callers.find(request, AbortSignal.timeout(CHANGE_MS));
-    using body = await readJsonBody(request, response);
-    const asked = await this.#sendAll(request, path, method, body.bytes);
-    const isDone = ({ found }: Asked): boolean =>
+    const caller = await this.#deps.callers.findFor(request, response);
+    using body = await readJsonBody(request, response, caller);
+    const asked = await this.#sendAll(request, path, method, body);
+    const isChanged = ({ found }: Asked): boolean =>
       (DONE[method] as readonly (number | undefined)[]).includes(found?.answer.statusCode);
-    const done = asked.filter(isDone);
-    const failed = asked.filter((each) => !isDone(each));
+    const done = asked.filter(isChanged);
+    const failed = asked.filter((each) => !isChanged(each));
     if (failed.length === 0) {
       const best = done.find(({ found }) => found?.answer.statusCode !== 404) ?? done[0];
       if (best?.found !== undefined) answer(response, best.found);
       return;
     }
-    const refused = done.length === 0 ? refusalOf(failed) : undefined;
-    if (refused?.found !== undefined) return answer(response, refused.found);
+    const refused = done.length === 0 ? refusalOfAll(failed) : undefined;
+    if (refused !== undefined) return answer(response, refused);
     const verb = method === 'PUT' ? 'stored' : 'deleted';
     const reasons = failed.map((each) => `${each.host.name} (${reasonOf(each)})`).sort();
     const names = done.map(({ host }) => host.name).sort();
@@ -126,7 +129,7 @@ export class FleetSecrets {
     request: IncomingMessage,
     path: string,
     method: string,
-    body: Buffer,
+    body: JsonBody,
   ): Promise<readonly Asked[]> {
     const hosts = this.#deps.map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
@@ -137,11 +140,13 @@ export class FleetSecrets {
         ? [name, own[at + 1] ?? '']
         : [],
     );
-    const headers = [...kept, 'Content-Length', String(body.length)];
+    const headers = [...kept, 'Content-Length', String(body.bytes.length)];
     const limit = AbortSignal.timeout(CHANGE_MS);
+    const sending = new Sending(body, hosts.length);
     const ask = async (host: Host): Promise<Asked> => {
+      using sent = sending.begin();
       try {
-        const found = await this.#deps.connections.send(host, { method, path, headers }, body, limit);
+        const found = await this.#deps.connections.send(host, { method, path, headers }, body, limit, sent);
         return { host, found };
       } catch (error) {
         return { host, found: undefined, failure: toError(error).message };
@@ -151,11 +156,10 @@ export class FleetSecrets {
   }
 }
 
-/** If no host has carried it out, the first that refused. AppError upstream when none answered. */
-function refusalOf(asked: readonly Asked[]): Asked | undefined {
-  const statuses = asked.map(({ found }) => found?.answer.statusCode);
-  if (statuses.some((status) => status !== undefined && status < 300)) return undefined;
-  const refused = asked.find(({ found }) => found !== undefined);
+/** If no host has carried it out, a refusal. AppError upstream when none answered. */
+function refusalOfAll(asked: readonly Asked[]): HostAnswer | undefined {
+  if (asked.some(isDone)) return undefined;
+  const refused = refusalOf(asked);
   if (refused === undefined) throw new AppError('upstream', 'no host of the fleet answers');
   return refused;
 }

@@ -1,16 +1,18 @@
 // Events of all hosts as one stream. Each host has the events and checks the key; the gateway joins what they send, and
 // connects again to a host that was lost.
-import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
 import { ConcurrencyLimit } from '../../../lib/concurrency-limit.ts';
 import { AppError, toError } from '../../../lib/errors.ts';
 import type { FleetMap, Host } from '../../catalogue.ts';
+import { type Callers, clientOf } from '../callers.ts';
 import { answer } from '../creates.ts';
+import { isNotPermitted } from '../fan-out.ts';
 import { toHostHeaders } from '../headers.ts';
 import type { HostConnections } from '../host-connections.ts';
 import { HostEvents, type HostMessage, HostRefusal, timeOf } from './host-events.ts';
+import { HostStreams } from './host-streams.ts';
 import { EventOutput } from './output.ts';
 import { FleetPosition, MAX_CURSORS } from './position.ts';
 
@@ -27,16 +29,19 @@ type Opened = { readonly host: Host; readonly found: HostEvents | Error };
 export class FleetEvents {
   readonly #map: FleetMap;
   readonly #connections: HostConnections;
+  readonly #callers: Callers;
   readonly #open = new Set<EventOutput>();
   readonly #limit = new ConcurrencyLimit({
     what: 'streams of events',
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
+  readonly #hostStreams = new HostStreams();
 
-  constructor(map: FleetMap, connections: HostConnections) {
+  constructor(map: FleetMap, connections: HostConnections, callers: Callers) {
     this.#map = map;
     this.#connections = connections;
+    this.#callers = callers;
   }
 
   get count(): number {
@@ -48,7 +53,7 @@ export class FleetEvents {
     for (const output of [...this.#open]) output.end();
   }
 
-  /** AppError invalid_argument, gone, exhausted, unsupported, upstream. Resolves at the end of the stream. */
+  /** RefusedCaller; AppError invalid_argument, gone, exhausted, unsupported, upstream. Resolves at its end. */
   async serve(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const hosts = this.#map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
@@ -58,7 +63,10 @@ export class FleetEvents {
         `a gateway joins the events of ${MAX_HOSTS} hosts at most, and the fleet has ${hosts.length}; ask hosts`,
       );
     }
-    using _slot = this.#limit.acquire(clientOf(request));
+    const client = clientOf(await this.#callers.findFor(request, response));
+    if (response.destroyed) return;
+    using _slot = this.#limit.acquire(client);
+    using _streams = this.#hostStreams.acquire(client, hosts.length);
     const stream = new FleetStream(request, response, path, {
       map: this.#map,
       connections: this.#connections,
@@ -135,7 +143,7 @@ class FleetStream {
       const gone = refusals.filter(({ found }) => found.status === GONE);
       if (gone.length > 0) throw toGone(gone.map(({ host }) => host.name));
       if (opened.every(({ found }) => found instanceof Error)) {
-        const [refused] = refusals;
+        const refused = refusals.find(({ found }) => isNotPermitted(found.refusal)) ?? refusals[0];
         if (refused !== undefined) return answer(this.#response, refused.found.refusal);
         throw new AppError('upstream', 'no host of the fleet answers');
       }
@@ -321,9 +329,4 @@ function toHeaders(request: IncomingMessage): string[] {
   return own.flatMap((name, at) =>
     at % 2 === 0 && /^(?:authorization|x-request-id)$/i.test(name) ? [name, own[at + 1] ?? ''] : [],
   );
-}
-
-/** Of the key, not the key. */
-function clientOf({ headers: { authorization } }: IncomingMessage): string | undefined {
-  return authorization && createHash('sha256').update(authorization).digest('base64url');
 }

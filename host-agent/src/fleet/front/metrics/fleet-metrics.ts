@@ -1,11 +1,11 @@
 // `GET /metrics` of a gateway: its own, and those of all hosts with the host's name as a label.
-import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import PQueue from 'p-queue';
 import { ConcurrencyLimit } from '../../../lib/concurrency-limit.ts';
-import { AppError } from '../../../lib/errors.ts';
+import { AppError, isAppError } from '../../../lib/errors.ts';
 import type { FleetMap, Host } from '../../catalogue.ts';
-import { answer } from '../creates.ts';
+import { type Caller, type Callers, clientOf, identify, RefusedCaller } from '../callers.ts';
+import { refusalOf } from '../fan-out.ts';
 import type { HostAnswer, HostConnections } from '../host-connections.ts';
 import { Exposition } from './exposition.ts';
 import type { GatewayMetrics } from './gateway-metrics.ts';
@@ -14,41 +14,51 @@ import type { GatewayMetrics } from './gateway-metrics.ts';
 const HOST_MS = 5000;
 const MAX_ASKED_AT_ONCE = 32;
 const MAX_TOTAL_BYTES = 64 * 2 ** 20;
-const MAX_SCRAPES = 4;
+const MAX_SCRAPES = 8;
+const MAX_SCRAPES_OF_EACH = 4;
 const MAX_PERMITTED = 100;
 const PERMITTED_MS = 3_600_000;
 const REFUSED: readonly (number | undefined)[] = [401, 403, 501];
 
 type Asked = { readonly host: Host; readonly found: HostAnswer | undefined };
 
+export type FleetMetricsDeps = {
+  readonly map: FleetMap;
+  readonly connections: HostConnections;
+  readonly callers: Callers;
+  readonly own: GatewayMetrics;
+};
+
 export class FleetMetrics {
   readonly #map: FleetMap;
   readonly #connections: HostConnections;
+  readonly #callers: Callers;
   readonly #own: GatewayMetrics;
   readonly #limit = new ConcurrencyLimit({
     what: 'requests for metrics',
     max: MAX_SCRAPES,
-    maxPerClient: MAX_SCRAPES,
+    maxPerClient: MAX_SCRAPES_OF_EACH,
   });
   /** Digests of keys that a host has accepted for it, with the time: a scrape works also while no host answers. */
   readonly #permitted = new Map<string, number>();
 
-  constructor(map: FleetMap, connections: HostConnections, own: GatewayMetrics) {
+  constructor({ map, connections, callers, own }: FleetMetricsDeps) {
     this.#map = map;
     this.#connections = connections;
+    this.#callers = callers;
     this.#own = own;
   }
 
-  /** AppError exhausted, upstream when no host answers who could check the key. */
+  /** RefusedCaller. AppError exhausted, upstream when no host answers who could check the key. */
   async serve(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    using _slot = this.#limit.acquire(undefined);
     const isOwnOnly = new URLSearchParams(path.split('?')[1] ?? '').get('hosts') === '0';
     const { authorization = '' } = request.headers;
-    const asked = await (isOwnOnly ? this.#check(authorization) : this.#askAll(authorization));
+    // Only who may read them gets a slot.
+    const caller = await this.#findPermitted(request, response, isOwnOnly);
+    using _slot = this.#limit.acquire(clientOf(caller));
+    const asked = isOwnOnly ? [] : await this.#askAll(authorization);
     const accepted = asked.filter(({ found }) => found?.answer.statusCode === 200);
-    const refusal = asked.find(({ found }) => REFUSED.includes(found?.answer.statusCode))?.found;
-    if (accepted.length === 0 && refusal !== undefined) return answer(response, refusal);
-    this.#assertPermitted(authorization, accepted.length > 0);
+    if (!isOwnOnly && accepted.length === 0) this.#throwRefusal(asked, caller);
     const exposition = new Exposition();
     exposition.add(await this.#own.render());
     if (!isOwnOnly) {
@@ -58,16 +68,44 @@ export class FleetMetrics {
     send(response, this.#own.contentType, exposition.toText());
   }
 
-  #assertPermitted(authorization: string, isAccepted: boolean): void {
-    const digest = createHash('sha256').update(authorization).digest('base64url');
-    const atMs = this.#permitted.get(digest);
-    if (isAccepted) {
-      this.#permitted.delete(digest);
-      this.#permitted.set(digest, performance.now());
-      // The oldest is the first.
-      if (this.#permitted.size > MAX_PERMITTED) this.#permitted.delete([...this.#permitted.keys()][0] ?? '');
-    } else if (atMs === undefined || performance.now() - atMs > PERMITTED_MS)
-      throw new AppError('upstream', 'no host of the fleet answers, so that the key cannot be checked');
+  /** `isFresh`: a host is asked in any case. */
+  async #findPermitted(
+    request: IncomingMessage,
+    response: ServerResponse,
+    isFresh: boolean,
+  ): Promise<Pick<Caller, 'digest' | 'hasKey'>> {
+    const { authorization = '' } = request.headers;
+    const caller = await this.#callers.findFor(request, response).catch((error: unknown) => {
+      // No host answers.
+      if (isAppError(error) && error.code === 'exhausted') return identify(authorization);
+      throw error;
+    });
+    const atMs = this.#permitted.get(caller.digest);
+    const isPermitted = atMs !== undefined && performance.now() - atMs <= PERMITTED_MS;
+    if (isPermitted && !isFresh) return caller;
+    const asked = await this.#check(authorization);
+    if (asked.some(({ found }) => found?.answer.statusCode === 200)) {
+      this.#permit(caller);
+      return caller;
+    }
+    this.#throwRefusal(asked, caller);
+    if (isPermitted) return caller;
+    throw new AppError('upstream', 'no host of the fleet answers, so that the key cannot be checked');
+  }
+
+  #permit({ digest }: Pick<Caller, 'digest'>): void {
+    this.#permitted.delete(digest);
+    this.#permitted.set(digest, performance.now());
+    // The oldest is the first.
+    if (this.#permitted.size > MAX_PERMITTED) this.#permitted.delete([...this.#permitted.keys()][0] ?? '');
+  }
+
+  /** RefusedCaller if a host refuses the key; it is permitted no more. */
+  #throwRefusal(asked: readonly Asked[], { digest }: Pick<Caller, 'digest'>): void {
+    const refusal = refusalOf(asked.filter(({ found }) => REFUSED.includes(found?.answer.statusCode)));
+    if (refusal === undefined) return;
+    this.#permitted.delete(digest);
+    throw new RefusedCaller(refusal);
   }
 
   /** Whether one host accepts the key. */
