@@ -21,7 +21,7 @@ const PROGRAMS = 'sh ls cat cut tail tr awk grep sha256sum mktemp rm sleep env d
 );
 const NODE = '#!/bin/sh\necho "$FAKE_MAJOR"\n';
 const NPM =
-  '#!/bin/sh\necho "npm http fetch one"; echo "npm $*" >>"$CALLS"\n[ -z "$NPM_FAILS" ] || { echo "npm error no registry"; exit 1; }\n[ -n "$NO_RUNTIME" ] || { for name in node-linux @biomejs/cli-linux @lmdb/lmdb-linux; do mkdir -p node_modules/$name-${CPU:-x64}; done; }\nmkdir -p node_modules\n';
+  '#!/bin/sh\necho "npm http fetch one"; echo "npm $*" >>"$CALLS"\n[ -z "$NPM_FAILS" ] || { echo "npm error no registry"; exit 1; }\n[ -n "$NO_RUNTIME" ] || { for name in node-linux @biomejs/cli-linux @lmdb/lmdb-linux; do mkdir -p node_modules/$name-x64; done; }\nmkdir -p node_modules\n';
 
 type Machine = {
   readonly nodeMajor?: number;
