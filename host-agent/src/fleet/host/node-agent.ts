@@ -8,39 +8,17 @@ import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
+import type { LocalSandboxes, PlaceRecords } from './local-sandboxes.ts';
 import { assertFits, DEFAULTS, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
-import { type TakeoverConditions, Takeovers } from './takeovers.ts';
+import { Takeovers } from './takeovers.ts';
 import { Turns } from './turns.ts';
 
 /** A gateway's watch may be ahead of ours by this much. */
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 
-/** The sandboxes of this host. */
-export interface LocalSandboxes {
-  stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
-  /** Ends one. */
-  delete(id: string): Promise<void>;
-  /** Makes one of this host that waits in the snapshot store, and resumes it if it ran. AppError. */
-  takeOver(id: string, conditions: TakeoverConditions): Promise<void>;
-  /** Whether this host has claimed it, or may have, and has no sandbox of it yet. */
-  isArriving(id: string): boolean;
-  /** The departure of one that waits there for another host. */
-  departureOf(id: string): string | undefined;
-  /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
-  setDraining(isDraining: boolean): Promise<void>;
-  /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
-  subscribe(listener: (id: string) => void): () => void;
-}
-
-/** A table of the registry. */
-export type PlaceRecords = {
-  get(id: string): PlaceRecord | undefined;
-  all(): { readonly id: string; readonly record: PlaceRecord }[];
-  put(id: string, record: PlaceRecord): Promise<void>;
-  remove(id: string): Promise<unknown>;
-};
+export type { LocalSandboxes, PlaceRecords };
 
 export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode' | 'onCordon'> & {
   readonly records: PlaceRecords;

@@ -4,7 +4,7 @@ import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { NOT_TAKEN } from '../kubernetes/moves.ts';
 import type { Action } from './decide.ts';
 import type { HostPods } from './host-pods.ts';
-import type { LocalSandboxes, PlaceRecords } from './node-agent.ts';
+import type { LocalSandboxes, PlaceRecords, TakeoverConditions } from './local-sandboxes.ts';
 import { assertFits } from './place-size.ts';
 import type { Registration } from './registration.ts';
 import { Turns } from './turns.ts';
@@ -12,13 +12,6 @@ import { Turns } from './turns.ts';
 const MAX_REFUSED = 10_000;
 /** They say that this host cannot have it; after all others the same host tries again. */
 const FINAL_CODES = new Set(['conflict', 'not_found', 'forbidden', 'invalid_argument', 'unsupported']);
-
-export type TakeoverConditions = {
-  /** Only what this host has claimed already. */
-  readonly onlyOwn?: boolean;
-  /** Before the claim. AppError. */
-  readonly assertFits?: (size: { readonly vcpus: number; readonly memoryMib: number }) => void;
-};
 
 type TakeoverDeps = {
   readonly records: PlaceRecords;
