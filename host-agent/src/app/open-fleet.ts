@@ -148,10 +148,11 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     delete: async (id) => {
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },
-    takeOver: async (id) => {
-      const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true);
+    takeOver: async (id, conditions) => {
+      const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true, conditions);
       if (wasRunning) await sandboxes.sleep.resume(sandbox);
     },
+    isArriving: (id) => sandboxes.moves.arrivals?.isArriving(id) === true,
     departureOf: (id) => sandboxes.moves.departures?.offered(id),
     setDraining: async (isDraining) => {
       if (isDraining) await sandboxes.moves.drain.begin();

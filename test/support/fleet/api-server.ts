@@ -181,9 +181,10 @@ export class ApiServer {
     if (method === 'DELETE') {
       const { gracePeriodSeconds, preconditions } = body as {
         gracePeriodSeconds?: number;
-        preconditions?: { uid: string };
+        preconditions?: { uid?: string; resourceVersion?: string };
       };
-      return this.objects.delete(resource, scope, name, gracePeriodSeconds, preconditions?.uid);
+      const { uid, resourceVersion } = preconditions ?? {};
+      return this.objects.delete(resource, scope, name, gracePeriodSeconds, uid, resourceVersion);
     }
     const found = this.objects.get(resource, scope, name);
     const { status, ...rest } = body;

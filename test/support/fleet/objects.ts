@@ -91,6 +91,8 @@ export class Objects {
     const uid = (patch.metadata as { uid?: string } | undefined)?.uid;
     if (uid !== undefined && uid !== found.metadata.uid)
       throw new Refused(409, 'Conflict', `Precondition failed: UID in precondition: ${uid}`);
+    const version = (patch.metadata as { resourceVersion?: string } | undefined)?.resourceVersion;
+    assertVersion(found, version);
     const changed = mergeOf(found, patch) as KubeObject;
     const isOver = changed.metadata.deletionTimestamp !== undefined && !changed.metadata.finalizers?.length;
     // A pod that is bound goes when its node says so.
@@ -105,10 +107,12 @@ export class Objects {
     name: string,
     graceS: number | undefined,
     uid?: string,
+    version?: string,
   ): KubeObject {
     const found = this.get(resource, namespace, name);
     if (uid !== undefined && uid !== found.metadata.uid)
       throw new Refused(409, 'Conflict', 'Precondition failed: UID in precondition');
+    assertVersion(found, version);
     const isBound = resource === 'pods' && found.spec?.nodeName !== undefined;
     const grace = graceS ?? (isBound ? (found.spec?.terminationGracePeriodSeconds ?? 30) : 0);
     if (!found.metadata.finalizers?.length && grace === 0) return this.#drop(resource, found);
@@ -148,6 +152,11 @@ export class Objects {
     }
     return dropped;
   }
+}
+
+function assertVersion({ metadata }: KubeObject, version: string | undefined): void {
+  if (version !== undefined && version !== metadata.resourceVersion)
+    throw new Refused(409, 'Conflict', 'the object has been modified');
 }
 
 /** RFC 7386; lists are replaced. */

@@ -8,6 +8,8 @@ export type PlaceRecord = {
   readonly uid: string;
   /** Of the host's Node at that time. Pods disappear with their Node, though the sandboxes run. */
   readonly nodeUid: string;
+  /** Its sandbox came from another host, and its pod has not been seen running: nobody deleted it. */
+  readonly isArrival?: boolean;
 };
 
 export type Facts = {
@@ -17,6 +19,8 @@ export type Facts = {
   readonly sandbox: 'running' | 'failed' | undefined;
   /** A create is using the place. */
   readonly isBusy: boolean;
+  /** This host has claimed the sandbox, or may have, and has not got it whole yet. */
+  readonly isArriving?: boolean;
   /** It waits for another host: the name of the move. */
   readonly leaves?: string | undefined;
   /** How long this host has known the pod. */
@@ -34,7 +38,11 @@ export type Action =
   | 'wait'
   /** Its sandbox waits in the snapshot store for this host. */
   | 'take-over'
+  /** This host may own the sandbox, whose place is gone. */
+  | 'finish-arrival'
   | 'mark-running'
+  /** From now on the place says whether it goes on. */
+  | 'settle-record'
   | 'mark-leaving'
   | 'mark-failed'
   /** The pod was used, and this host has no sandbox of it. */
@@ -53,17 +61,23 @@ export const OUTLIVED_MS = 60_000;
 export function decide(facts: Facts): Action {
   const { pod, record, sandbox, isBusy, leaves, knownMs, nodeUid, nodeKnownMs } = facts;
   if (isBusy) return 'wait';
+  if (facts.isArriving === true && sandbox === undefined)
+    return pod !== undefined && !pod.isDeleting && (record === undefined || pod.uid === record.uid)
+      ? 'take-over'
+      : 'finish-arrival';
+  const isNodes = record?.nodeUid === nodeUid && record.isArrival !== true;
   if (record !== undefined && (pod === undefined || pod.uid !== record.uid)) {
     if (sandbox === undefined) return 'drop-record';
-    return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
+    return isNodes ? 'end-sandbox' : 'unlist';
   }
   if (pod === undefined) return 'nothing';
   if (record === undefined) return decideUnused(pod, knownMs);
   if (sandbox === undefined) return 'remove-pod';
-  if (pod.isDeleting) return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
+  if (pod.isDeleting) return isNodes ? 'end-sandbox' : 'unlist';
   if (pod.leaves !== leaves) return 'mark-leaving';
   if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';
   if (sandbox === 'running' && pod.phase !== 'Running') return 'mark-running';
+  if (record.isArrival === true && pod.phase === 'Running') return 'settle-record';
   if (record.nodeUid === nodeUid) return 'nothing';
   return nodeKnownMs < OUTLIVED_MS ? 'wait' : 'renew-record';
 }

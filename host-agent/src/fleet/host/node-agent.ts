@@ -3,42 +3,22 @@
 import type { Logger } from 'pino';
 import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { NOT_TAKEN } from '../kubernetes/moves.ts';
 import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
+import type { LocalSandboxes, PlaceRecords } from './local-sandboxes.ts';
 import { assertFits, DEFAULTS, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
+import { Takeovers } from './takeovers.ts';
 import { Turns } from './turns.ts';
 
 /** A gateway's watch may be ahead of ours by this much. */
 const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 
-/** The sandboxes of this host. */
-export interface LocalSandboxes {
-  stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
-  /** Ends one. */
-  delete(id: string): Promise<void>;
-  /** Makes one of this host that waits in the snapshot store, and resumes it if it ran. AppError. */
-  takeOver(id: string): Promise<void>;
-  /** The departure of one that waits there for another host. */
-  departureOf(id: string): string | undefined;
-  /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
-  setDraining(isDraining: boolean): Promise<void>;
-  /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
-  subscribe(listener: (id: string) => void): () => void;
-}
-
-/** A table of the registry. */
-export type PlaceRecords = {
-  get(id: string): PlaceRecord | undefined;
-  all(): { readonly id: string; readonly record: PlaceRecord }[];
-  put(id: string, record: PlaceRecord): Promise<void>;
-  remove(id: string): Promise<unknown>;
-};
+export type { LocalSandboxes, PlaceRecords };
 
 export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode' | 'onCordon'> & {
   readonly records: PlaceRecords;
@@ -59,6 +39,7 @@ export class NodeAgent implements Placement {
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<() => void>();
   readonly #turns: Turns;
+  readonly #takeovers: Takeovers;
   #unsubscribe: () => void = () => undefined;
   #isStopped = false;
 
@@ -73,11 +54,21 @@ export class NodeAgent implements Placement {
     });
     const onChange: HostPodsOptions['onChange'] = (id) => this.#podsChanged(id);
     this.#pods = new HostPods({ client, seal, node, log, onChange });
+    this.#takeovers = new Takeovers(this.#takeoverDeps);
     this.#turns = new Turns(
       (id) => this.#reconcile(id),
       (sandbox, error) =>
         log.warn({ sandbox, reason: toError(error).message }, 'cannot settle a place of the fleet'),
     );
+  }
+
+  get #takeoverDeps(): ConstructorParameters<typeof Takeovers>[0] {
+    const { records, sandboxes, log } = this.#options;
+    return {
+      ...{ records, sandboxes, log, busy: this.#busy, pods: this.#pods, registration: this.#registration },
+      decide: (id) => this.#decide(id),
+      onDone: (id) => this.#turns.enqueue(id),
+    };
   }
 
   /** Continues in the background until the API server knows this host. */
@@ -95,9 +86,10 @@ export class NodeAgent implements Placement {
     this.#isStopped = true;
     this.#unsubscribe();
     this.#turns.stop();
+    this.#takeovers.stop();
     await Promise.all([this.#registration.close(), this.#pods.close()]);
     // They write to the registry, which closes next.
-    await this.#turns.idle();
+    await Promise.all([this.#turns.idle(), this.#takeovers.idle()]);
   }
 
   /** Resolves when the API server knows this host. */
@@ -216,11 +208,14 @@ export class NodeAgent implements Placement {
   #decide(id: string): Action {
     const found = this.#options.sandboxes.stateOf(id);
     const { unusedMs = UNUSED_MS } = this.#options;
+    const pod = this.#pods.find(id);
     return decide({
-      pod: this.#pods.find(id),
+      // What was refused once is not this host's, though its watch is behind.
+      pod: pod && this.#takeovers.isRefused(pod.uid) ? { ...pod, phase: 'Failed' } : pod,
       record: this.#options.records.get(id),
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
       isBusy: this.#busy.has(id),
+      isArriving: this.#options.sandboxes.isArriving(id),
       leaves: this.#moveOf(id),
       knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
@@ -231,25 +226,6 @@ export class NodeAgent implements Placement {
   #moveOf(id: string): string | undefined {
     const departure = this.#options.sandboxes.departureOf(id);
     return departure === undefined ? undefined : toMove(departure);
-  }
-
-  /** A place whose sandbox comes from another host. What this host cannot take is placed elsewhere. */
-  async #takeOver(id: string, { namespace, uid }: PlacePod): Promise<void> {
-    const { records, sandboxes } = this.#options;
-    if (this.#registration.isFenced) return this.#turns.later(id, RETRY_AFTER_S * 1000);
-    this.#busy.add(id);
-    try {
-      await records.put(id, { namespace, uid, nodeUid: this.#registration.nodeUid ?? '' });
-      await sandboxes.takeOver(id);
-    } catch (error) {
-      if (sandboxes.stateOf(id) !== undefined) throw error;
-      await records.remove(id);
-      const pod = this.#pods.find(id);
-      if (pod?.uid === uid) await this.#pods.setPhase(pod, 'Failed', NOT_TAKEN, toError(error).message);
-    } finally {
-      this.#busy.delete(id);
-      this.#turns.enqueue(id);
-    }
   }
 
   async #carryOut(id: string, action: Action): Promise<void> {
@@ -271,8 +247,13 @@ export class NodeAgent implements Placement {
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
         return;
       case 'take-over':
-        if (pod) await this.#takeOver(id, pod);
+      case 'finish-arrival':
+        return this.#takeovers.enqueue(id);
+      case 'settle-record': {
+        const { isArrival: _, ...settled } = records.get(id) ?? {};
+        if ('uid' in settled) await records.put(id, settled as PlaceRecord);
         return;
+      }
       case 'mark-leaving':
         if (pod) await this.#pods.setLeaving(pod, this.#moveOf(id));
         return;
@@ -300,7 +281,7 @@ export class NodeAgent implements Placement {
       case 'unlist':
         log.error(
           { sandbox: id },
-          'the node of this host was deleted, and its pods with it; this sandbox goes on here',
+          'the place of this sandbox is gone, but nobody deleted it; the sandbox goes on here without one',
         );
         await records.remove(id);
         if (pod) await this.#pods.remove(pod);

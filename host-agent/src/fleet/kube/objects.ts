@@ -17,6 +17,7 @@ const condition = z.object({
 const metadata = z.object({
   name,
   uid: name,
+  resourceVersion: text.optional(),
   labels: texts,
   annotations: texts,
   finalizers: z.array(text).default([]),

@@ -124,11 +124,13 @@ export class KubernetesCatalogue implements Catalogue {
     await Promise.all(this.#forgetting.values());
   }
 
-  async #forget({ namespace, uid, host, ...named }: Place): Promise<void> {
+  async #forget(place: Place): Promise<void> {
     const { signal } = this.#stop;
-    const path = podPath(namespace, toPodName(named));
     for (let attempt = 1; attempt <= FORGET_ATTEMPTS; attempt++) {
-      if (await this.#remove(path, uid, host === undefined).catch(() => false)) return;
+      const known = this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid);
+      // A host may have begun to take it over.
+      if (place.move !== undefined && place.host === undefined && isTakable(known)) return;
+      if (await this.#remove(place, known).catch(() => false)) return;
       // The gateway stops; a host, or another gateway, drops what nothing uses.
       if (signal.aborted) return;
       const waitMs = backOffMs(attempt, FORGET_BACK_OFF);
@@ -137,25 +139,34 @@ export class KubernetesCatalogue implements Catalogue {
   }
 
   /** Resolves with true when the pod is gone or marked; of a place without a host, only the gateway can free it. */
-  async #remove(path: string, uid: string, isUnbound: boolean): Promise<boolean> {
+  async #remove({ namespace, uid, host, ...named }: Place, known: PlacePod | undefined): Promise<boolean> {
     const { client } = this.#options;
-    const preconditions = uid === '' ? {} : { preconditions: { uid } };
+    const path = podPath(namespace, toPodName(named));
+    const isHosted = known?.host !== undefined && this.#map.host(known.host) !== undefined;
+    const isUnbound = host === undefined && !isHosted;
+    let version = known?.version;
     try {
       if (isUnbound) {
-        const metadata = { finalizers: null, ...(uid !== '' && { uid }) };
-        await client.request({
-          method: 'PATCH',
-          path,
-          patch: 'merge',
-          body: { metadata },
-          timeoutMs: this.#writeMs,
+        // With its version: the scheduler may bind it now.
+        const metadata = {
+          finalizers: null,
+          ...(uid !== '' && { uid }),
+          ...(version !== undefined && { resourceVersion: version }),
+        };
+        const changed = await client.request({
+          ...{ method: 'PATCH', path, patch: 'merge', body: { metadata }, timeoutMs: this.#writeMs },
         });
+        version = readPlacePod(changed, this.#options.seal)?.version;
       }
-      await client.request({ method: 'DELETE', path, body: preconditions, timeoutMs: this.#writeMs });
+      const preconditions = {
+        ...(uid !== '' && { uid }),
+        ...(isUnbound && version !== undefined && { resourceVersion: version }),
+      };
+      await client.request({ method: 'DELETE', path, body: { preconditions }, timeoutMs: this.#writeMs });
       return true;
     } catch (error) {
-      // 409: another pod has its name by now.
-      return isRefusal(error, 404, 409);
+      // 409: another pod has its name by now, or it has changed.
+      return isRefusal(error, 404) || (isRefusal(error, 409) && (known === undefined || !isUnbound));
     }
   }
 
@@ -200,6 +211,10 @@ export class KubernetesCatalogue implements Catalogue {
     }
     this.#unbound = unbound;
   }
+}
+
+function isTakable(place: PlacePod | undefined): boolean {
+  return place?.host !== undefined && place.phase !== 'Failed' && !place.isDeleting;
 }
 
 function exhausted(message: string): AppError {

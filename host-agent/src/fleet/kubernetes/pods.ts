@@ -125,6 +125,8 @@ export type PlacePod = Place & {
   /** Of the phase. */
   readonly reason?: string | undefined;
   readonly isDeleting: boolean;
+  /** Of the pod, so that one that was bound meanwhile is not removed. */
+  readonly version?: string | undefined;
   /** Whether the scheduler and quotas count what its seal says. */
   readonly isCounted: boolean;
   /** Its sandbox waits for another host: the name of the move. */
@@ -146,6 +148,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   return {
     ...{ ...named, namespace, uid, vcpus, memoryMib },
     host: pod.spec.nodeName,
+    version: pod.metadata.resourceVersion,
     phase: pod.status.phase ?? 'Pending',
     reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,

@@ -23,6 +23,7 @@ import { flush } from '../saved/save.ts';
 import { heldPolicyOf } from '../secret-hosts.ts';
 import { storedBytesIn } from '../sleep/stored.ts';
 import { sizeOf } from '../stored/description.ts';
+import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
 import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
 
@@ -51,26 +52,59 @@ export type ArrivalsDeps = {
 /** `wasRunning`: on the host that it left. */
 export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
 
-type Offer = { readonly manifest: StoreManifest; readonly parked: Parked; readonly departure: string };
+type Offer = {
+  readonly manifest: StoreManifest;
+  readonly parked: Parked;
+  readonly departure: string;
+  readonly isOwn: boolean;
+};
+
+export type ArrivalConditions = {
+  /** Only what this host has claimed already. */
+  readonly onlyOwn?: boolean;
+  /** Called before the fetch and before the claim, which does not follow if it throws. */
+  readonly assertFits?: ((size: { readonly vcpus: number; readonly memoryMib: number }) => void) | undefined;
+};
 
 export class Arrivals {
   readonly #deps: ArrivalsDeps;
   readonly #running = new Map<string, Promise<Arrived>>();
 
+  /** Of earlier daemons. */
+  readonly #unfinished: RetryQueue;
+
   constructor(deps: ArrivalsDeps) {
     this.#deps = deps;
+    this.#unfinished = new RetryQueue({
+      concurrency: 2,
+      work: async (id) => {
+        if (!this.isArriving(id)) return;
+        await this.takeOver(id, () => true, { onlyOwn: true }).catch((error: unknown) => {
+          // Nothing of it is this host's.
+          if (this.isArriving(id)) throw error;
+        });
+      },
+      onFailure: (sandbox, error) =>
+        deps.log.warn({ sandbox, reason: firstLine(error) }, 'cannot finish the arrival of a sandbox yet'),
+    });
   }
 
   /** Finishes what an earlier daemon claimed, and could not record. */
   start(): void {
-    const { records, find, log } = this.#deps;
+    const { records, find } = this.#deps;
     for (const { id, record } of records.all()) {
       if (find(id) !== undefined) void this.#settle(id, record);
-      else
-        void this.takeOver(id, () => true).catch((error) =>
-          log.warn({ sandbox: id, reason: firstLine(error) }, 'cannot finish the arrival of a sandbox'),
-        );
+      else this.#unfinished.add(id);
     }
+  }
+
+  async stop(): Promise<void> {
+    await this.#unfinished.stop();
+  }
+
+  /** Whether this host has claimed it, or may have, and has no sandbox of it yet. */
+  isArriving(id: string): boolean {
+    return this.#deps.records.get(id) !== undefined && this.#deps.find(id) === undefined;
   }
 
   /**
@@ -78,7 +112,11 @@ export class Arrivals {
    * not_found if the store does not offer it, conflict if it does not fit this host or another took it, forbidden,
    * exhausted, `upstream`.
    */
-  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
+  async takeOver(
+    id: string,
+    isVisible: (owner: Owner | undefined) => boolean,
+    conditions: ArrivalConditions = {},
+  ): Promise<Arrived> {
     const { track, find } = this.#deps;
     let work = this.#running.get(id);
     if (work === undefined) {
@@ -88,9 +126,9 @@ export class Arrivals {
           retryAfterS: 2,
         });
       work = track(async (signal) => {
-        const offer = await this.#findOffer(id, signal);
+        const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
         if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
-        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal));
+        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
         return { sandbox, wasRunning: offer.parked.wasRunning };
       }).finally(() => this.#running.delete(id));
       this.#running.set(id, work);
@@ -101,7 +139,7 @@ export class Arrivals {
   }
 
   /** The departure that no other host has. */
-  async #findOffer(id: string, signal: AbortSignal): Promise<Offer | undefined> {
+  async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
     const { shared, records } = this.#deps;
     const { store } = shared;
     for (const each of await store.parked.find(id, signal)) {
@@ -109,24 +147,35 @@ export class Arrivals {
       const holder = await store.parked.readClaim(each, signal);
       const own = records.get(id);
       if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
+      if (holder === undefined && onlyOwn) continue;
       const manifest = await store.read(each, signal);
-      if (manifest !== undefined) return { manifest, parked: readParked(manifest), departure };
+      if (manifest === undefined) continue;
+      return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
     }
     // Nothing of this host is in the store any more.
     if (records.get(id) !== undefined) await records.remove(id);
     return undefined;
   }
 
-  async #takeOver(id: string, { manifest, parked, departure }: Offer, signal: AbortSignal): Promise<Sandbox> {
+  async #takeOver(
+    id: string,
+    { manifest, parked, departure, isOwn }: Offer,
+    signal: AbortSignal,
+    { assertFits }: ArrivalConditions,
+  ): Promise<Sandbox> {
     const { context, shared, records } = this.#deps;
-    this.#deps.assertOpen();
+    if (!isOwn) this.#deps.assertOpen();
     const resolved = await shared.resolve(parked.archive, signal);
     const record = toArrivedRecord(parked, resolved);
+    const { vcpus, memoryMib } = record.options;
+    // What is this host's by its claim comes whatever the place is.
+    const assertPlace = (): void => (isOwn ? undefined : assertFits?.({ vcpus, memoryMib }));
+    assertPlace();
     using _name = this.#deps.reserveName(record.owner, record.metadata?.name);
-    using _quota = this.#deps.admitPause(record.owner);
+    using _quota = isOwn ? undefined : this.#deps.admitPause(record.owner);
     const token = this.#tokenFor(id, departure);
     const paths = sandboxPaths(context.directories, id);
-    let isClaimed = false;
+    let isClaimed = isOwn;
     try {
       using _space = await shared.admission.reserve({
         ...{ memoryMib: [], areCopies: false, diskBytes: sizeOf(manifest) },
@@ -137,6 +186,7 @@ export class Arrivals {
       await this.#fetch(paths, manifest, parked, record.options.rootfs, signal);
       context.faults.reach('arrival.fetched');
       signal.throwIfAborted();
+      assertPlace();
       if (!(await shared.store.parked.claim(parkedId(id, departure), token)))
         throw new AppError('conflict', `sandbox ${id} was taken by another host, or stays where it was`);
       isClaimed = true;

@@ -33,6 +33,8 @@ export type DepartureRecord = {
   readonly phase: 'sending' | 'offered';
   readonly wasRunning: boolean;
   readonly atMs: number;
+  /** Name of the snapshot store that has it. */
+  readonly store?: string;
 };
 
 export type DeparturesDeps = {
@@ -114,6 +116,7 @@ export class Departures {
     await store.parked.assertExclusive(this.#stopping.signal);
     const before = records.get(id);
     if (before?.phase === 'offered') {
+      assertStore(before, store.name, id);
       if ((await store.read(parkedId(id, before.departure), this.#stopping.signal)) !== undefined) return;
       // The answer about its manifest was lost, and so was the manifest, or another host has it by now.
       await this.takeBack(sandbox);
@@ -149,7 +152,7 @@ export class Departures {
     await sleep.endVm(sandbox);
     const departure = randomBytes(16).toString('hex');
     const record: DepartureRecord = {
-      ...{ departure, token: randomUUID(), wasRunning, atMs: Date.now() },
+      ...{ departure, token: randomUUID(), wasRunning, atMs: Date.now(), store: store.name },
       phase: 'sending',
     };
     // Changes that were made before are in what is sent; later ones are refused.
@@ -212,6 +215,7 @@ export class Departures {
     await sending?.done;
     const record = records.get(id);
     if (record?.phase === 'offered') {
+      assertStore(record, store.name, id);
       const parked = parkedId(id, record.departure);
       if (!(await store.parked.claim(parked, record.token))) {
         await this.#moved(sandbox);
@@ -245,6 +249,7 @@ export class Departures {
       const sandbox = find(id);
       if (record.phase !== 'offered' || sandbox === undefined || sandbox.isGone) continue;
       if (this.#stopping.signal.aborted || this.#returns.has(id)) continue;
+      if (record.store !== undefined && record.store !== store.name) continue;
       try {
         const holder = await store.parked.readClaim(
           parkedId(id, record.departure),
@@ -257,7 +262,6 @@ export class Departures {
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
         log.warn({ sandbox: id, reason: firstLine(error) }, 'cannot look whether a sandbox has left');
-        return;
       }
     }
   }
@@ -267,4 +271,15 @@ export class Departures {
     const { records, forget } = this.#deps;
     if (!sandbox.isGone) await forget(sandbox, () => records.remove(sandbox.id));
   }
+}
+
+/** AppError conflict: another store says whose it is. */
+export function assertStore({ store }: DepartureRecord, own: string | undefined, id: string): void {
+  if (own !== undefined && (store === undefined || store === own)) return;
+  const which = store === undefined ? '' : ` ${store}`;
+  throw new AppError(
+    'conflict',
+    `sandbox ${id} was offered to other hosts in the snapshot store${which}, which this host is not set to use; ` +
+      'it stays paused until the settings name that store again (snapshot_store)',
+  );
 }

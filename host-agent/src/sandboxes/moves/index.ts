@@ -8,9 +8,10 @@ import { noSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import type { Operations } from '../sweeps.ts';
-import { Arrivals, type Arrived } from './arrivals.ts';
-import { Departures } from './departures.ts';
+import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
+import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
+import type { MoveTables } from './tables.ts';
 
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
@@ -33,12 +34,16 @@ export class Moves {
   readonly departures: Departures | undefined;
   readonly arrivals: Arrivals | undefined;
   readonly drain: Drain;
+  readonly #departed: MoveTables['departures'];
+  readonly #find: (id: string) => Sandbox | undefined;
 
   constructor(options: SandboxManagerOptions, deps: MovesDeps) {
     const { context, moves: tables, log, movePollMs } = options;
     const { admission, limits, names, operations, sleep, sandboxes, register, forget } = deps;
     const { shared } = toSnapshotsOptions(options, admission);
     const find = (id: string) => sandboxes.get(id);
+    this.#find = find;
+    this.#departed = tables.departures;
     const track = <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
       operations.trackSave(work(operations.signal()));
     this.departures =
@@ -68,6 +73,12 @@ export class Moves {
   }
 
   start(): void {
+    // Without a store nobody says whose they are.
+    if (this.departures === undefined)
+      for (const { id, record } of this.#departed.all()) {
+        const sandbox = this.#find(id);
+        if (sandbox !== undefined && record.phase === 'offered') sandbox.isDeparting = true;
+      }
     this.departures?.start();
     this.arrivals?.start();
     this.drain.start();
@@ -76,16 +87,25 @@ export class Moves {
   async stop(): Promise<void> {
     await this.drain.stop();
     await this.departures?.stop();
+    await this.arrivals?.stop();
   }
 
   /** Before anything else is done to a sandbox that may be on its way. AppError as of `Departures.takeBack`. */
   async keep(sandbox: Sandbox): Promise<void> {
-    if (sandbox.isDeparting) await this.departures?.takeBack(sandbox);
+    if (!sandbox.isDeparting) return;
+    const record = this.#departed.get(sandbox.id);
+    if (this.departures === undefined && record?.phase === 'offered')
+      assertStore(record, undefined, sandbox.id);
+    await this.departures?.takeBack(sandbox);
   }
 
   /** AppError not_found without a snapshot store, and as of `Arrivals.takeOver`. */
-  async takeOver(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<Arrived> {
+  async takeOver(
+    id: string,
+    isVisible: (owner: Owner | undefined) => boolean,
+    conditions?: ArrivalConditions,
+  ): Promise<Arrived> {
     if (this.arrivals === undefined) throw noSandbox(id);
-    return await this.arrivals.takeOver(id, isVisible);
+    return await this.arrivals.takeOver(id, isVisible, conditions);
   }
 }

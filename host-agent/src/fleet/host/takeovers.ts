@@ -1,0 +1,107 @@
+// Places whose sandboxes come from other hosts. Downloads take long, so that they have turns of their own.
+import type { Logger } from 'pino';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { NOT_TAKEN } from '../kubernetes/moves.ts';
+import type { Action } from './decide.ts';
+import type { HostPods } from './host-pods.ts';
+import type { LocalSandboxes, PlaceRecords, TakeoverConditions } from './local-sandboxes.ts';
+import { assertFits } from './place-size.ts';
+import type { Registration } from './registration.ts';
+import { Turns } from './turns.ts';
+
+const MAX_REFUSED = 10_000;
+/** They say that this host cannot have it; after all others the same host tries again. */
+const FINAL_CODES = new Set(['conflict', 'not_found', 'forbidden', 'invalid_argument', 'unsupported']);
+
+type TakeoverDeps = {
+  readonly records: PlaceRecords;
+  readonly sandboxes: LocalSandboxes;
+  readonly pods: HostPods;
+  readonly registration: Registration;
+  readonly busy: Set<string>;
+  readonly decide: (id: string) => Action;
+  readonly onDone: (id: string) => void;
+  readonly log: Logger;
+};
+
+export class Takeovers {
+  readonly #deps: TakeoverDeps;
+  readonly #turns: Turns;
+  /** Uids of pods, whose refusal our own watch may not have seen yet. */
+  readonly #refused = new Set<string>();
+
+  constructor(deps: TakeoverDeps) {
+    this.#deps = deps;
+    this.#turns = new Turns(
+      (id) => this.#work(id),
+      (sandbox, error) =>
+        deps.log.warn({ sandbox, reason: toError(error).message }, 'a sandbox cannot arrive here yet'),
+    );
+  }
+
+  enqueue(id: string): void {
+    this.#turns.enqueue(id);
+  }
+
+  isRefused(uid: string): boolean {
+    return this.#refused.has(uid);
+  }
+
+  stop(): void {
+    this.#turns.stop();
+  }
+
+  idle(): Promise<void> {
+    return this.#turns.idle();
+  }
+
+  async #work(id: string): Promise<void> {
+    const { decide, busy, onDone, registration } = this.#deps;
+    const action = decide(id);
+    if (action !== 'take-over' && action !== 'finish-arrival') return;
+    if (registration.isFenced) throw new AppError('exhausted', 'this host cannot reach the API server');
+    busy.add(id);
+    try {
+      await (action === 'take-over' ? this.#takeOver(id) : this.#finish(id));
+    } finally {
+      busy.delete(id);
+    }
+    onDone(id);
+  }
+
+  async #takeOver(id: string): Promise<void> {
+    const { records, sandboxes, pods, registration } = this.#deps;
+    const pod = pods.find(id);
+    if (pod === undefined) return;
+    const { namespace, uid } = pod;
+    const assertPlace: TakeoverConditions['assertFits'] = (size) => {
+      const now = pods.find(id);
+      if (now?.uid !== uid || now.isDeleting || registration.isFenced)
+        throw new AppError('cancelled', `the place of sandbox ${id} went while it arrived`);
+      assertFits(now, size);
+    };
+    try {
+      await records.put(id, { namespace, uid, nodeUid: registration.nodeUid ?? '', isArrival: true });
+      await sandboxes.takeOver(id, { assertFits: assertPlace });
+    } catch (error) {
+      // From the claim on it is this host's, whatever fails.
+      if (sandboxes.stateOf(id) !== undefined || sandboxes.isArriving(id)) throw error;
+      await records.remove(id);
+      if (!isAppError(error) || !FINAL_CODES.has(error.code)) throw error;
+      if (this.#refused.size >= MAX_REFUSED) this.#refused.clear();
+      this.#refused.add(uid);
+      // Tenants read it: the message may name the snapshot store.
+      await pods.setPhase(pod, 'Failed', NOT_TAKEN, error.code);
+    }
+  }
+
+  /** Its place is gone: what this host has claimed comes without one, and the rest stays where it is. */
+  async #finish(id: string): Promise<void> {
+    const { sandboxes } = this.#deps;
+    try {
+      await sandboxes.takeOver(id, { onlyOwn: true });
+    } catch (error) {
+      if (sandboxes.stateOf(id) !== undefined || sandboxes.isArriving(id)) throw error;
+    }
+  }
+}

@@ -1,0 +1,105 @@
+// Moves that fail half-way: whatever refuses, one host has the sandbox, and it is not ended.
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
+import { makeHome, startMemoryDaemon } from '../support/memory-host/daemon.ts';
+import { startS3 } from '../support/s3/server.ts';
+import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
+import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(scaled(240_000));
+
+async function prepare(t: Test) {
+  const fleet = await startFleet(t);
+  const s3 = await startS3(t);
+  const settings = makeStoreSettings(t, s3.url);
+  const host = (name: string, options: Parameters<Fleet['host']>[1] = {}) =>
+    fleet.host(name, { snapshotStore: openTestStore(t, settings).store, ...options });
+  const cordon = (name: string) =>
+    fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), {
+      spec: { unschedulable: true },
+    });
+  const a = await host('h0');
+  await fleet.ready(1);
+  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000 });
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  return { fleet, s3, settings, host, cordon, a, url, id: body.id };
+}
+
+for (const [what, method, key] of [
+  ['claim', 'PUT', /claims\/sbx/],
+  ['download of a chunk', 'GET', /chunks\//],
+] as const)
+  t.test(`one refused ${what} ends no sandbox`, async (t) => {
+    const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
+    const b = await host('h1');
+    await fleet.ready(2);
+    let refused = 0;
+    s3.fault = (asked, path) =>
+      asked === method && key.test(path) && refused++ === 0
+        ? { status: 403, code: 'AccessDenied' }
+        : undefined;
+    cordon('h0');
+    await until(() => b.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
+    await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
+    await until(() => fleet.api.objects.list('pods').length === 1, 'one pod');
+    t.ok(refused > 0);
+    t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
+    t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
+  });
+
+t.test('a place that goes while its sandbox is fetched: the sandbox stays where it was', async (t) => {
+  const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
+  cordon('h0');
+  await until(() => fleet.api.objects.list('pods').length === 2, 'a pod waits');
+  let isFetching = false;
+  const gate = Promise.withResolvers<void>();
+  s3.fault = async (method, key) => {
+    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
+    isFetching = true;
+    await gate.promise;
+    return undefined;
+  };
+  const b = await host('h1');
+  await fleet.ready(2);
+  const pod = fleet.api.objects.list('pods').find(({ spec }) => spec.nodeName === undefined);
+  if (pod === undefined) throw new Error('no pod waits');
+  fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1' } });
+  await until(() => isFetching, 'it is fetched');
+  const { namespace = '', name } = pod.metadata;
+  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
+  fleet.api.objects.delete('pods', namespace, name, 0);
+  await sleep(200);
+  gate.resolve();
+  await until(() => b.daemon.manager.list()[0]?.state === 'running', 'a new place, and it runs');
+  await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
+  t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 200);
+  t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
+});
+
+for (const how of ['without a store', 'with another prefix'])
+  t.test(`the old host starts again ${how}: it does not own what it offered`, async (t) => {
+    const s3 = await startS3(t);
+    const settings = makeStoreSettings(t, s3.url);
+    const home = await makeHome(t);
+    const start = (options: object = {}) =>
+      startMemoryDaemon(t, { snapshotStore: openTestStore(t, settings).store, ...options });
+    const [a, b] = [await start({ home }), await start()];
+    const { id } = await a.manager.create({});
+    await a.manager.moves.drain.begin();
+    await until(() => a.manager.moves.drain.progress().state === 'drained', 'drained');
+    await a.crash();
+    await b.manager.moves.takeOver(id, () => true);
+    const other = openTestStore(t, { ...settings, prefix: 'other' }).store;
+    const again = await start({ home, snapshotStore: how === 'without a store' ? undefined : other });
+    await again.manager.moves.drain.cancel();
+    await sleep(500);
+    t.equal(again.manager.get(id).state, 'paused');
+    await t.rejects(again.manager.sleep.resume(again.manager.find(id) as never), { code: 'exhausted' });
+    await t.rejects(again.manager.delete(id), { code: 'conflict', message: /snapshot_store/ });
+    t.equal([...s3.objects.keys()].filter((key) => /other.*claims\/sbx/.test(key)).length, 0);
+    await again.crash();
+    const back = await start({ home });
+    await until(() => back.manager.find(id) === undefined, 'with its own store it knows');
+  });
