@@ -102,6 +102,51 @@ t.test('a cancelled drain: what no other host has is as before', async (t) => {
   t.equal((await a.ask('POST', '/sandboxes', {})).status, 201);
 });
 
+t.test('a drain that is cancelled while a sandbox is paused', async (t) => {
+  const hosts = await prepareHosts(t);
+  const a = await hosts.start();
+  const id = await create(a);
+  const sandbox = a.manager.find(id);
+  // The pause waits for another client's snapshot.
+  const gate = Promise.withResolvers<void>();
+  const held = sandbox?.snapshotQueue.add(() => gate.promise);
+  await a.manager.moves.drain.begin();
+  await eventually(() => sandbox?.isDeparting === true);
+  await a.manager.moves.drain.cancel();
+  gate.resolve();
+  await held;
+  await eventually(() => sandbox?.isDeparting === false && sandbox.state === 'running');
+  t.match(progressOf(a), { state: 'off', sandboxes: [] });
+  t.same(parkedIn(hosts), []);
+  t.match(await resume(a, id), { status: 200 });
+});
+
+t.test('a drain that is cancelled while the bucket refuses', async (t) => {
+  const hosts = await prepareHosts(t);
+  const a = await hosts.start();
+  const id = await create(a);
+  await drain(a);
+  hosts.s3.fault = () => ({ status: 403, code: 'AccessDenied' });
+  await a.manager.moves.drain.cancel();
+  await sleep(500);
+  t.match(await resume(a, id), { status: 503 });
+  hosts.s3.fault = () => undefined;
+  await eventually(() => a.manager.get(id).state === 'running');
+  t.equal(a.notesOf(id).where, 'there');
+  t.match(progressOf(a), { state: 'off', sandboxes: [] });
+});
+
+t.test('a client that may not see a sandbox keeps it from no other', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  const id = await create(a);
+  await drain(a);
+  const stranger = b.manager.moves.takeOver(id, () => false);
+  const owner = b.manager.moves.takeOver(id, () => true);
+  await t.rejects(stranger, { code: 'not_found' });
+  t.equal((await owner).sandbox.id, id);
+});
+
 t.test('a sandbox that is deleted while it is offered arrives nowhere', async (t) => {
   const hosts = await prepareHosts(t);
   const [a, b] = [await hosts.start(), await hosts.start()];

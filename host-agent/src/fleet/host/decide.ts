@@ -8,7 +8,7 @@ export type PlaceRecord = {
   readonly uid: string;
   /** Of the host's Node at that time. Pods disappear with their Node, though the sandboxes run. */
   readonly nodeUid: string;
-  /** Its sandbox came from another host, and its pod has not been seen running: nobody deleted it. */
+  /** Its sandbox came from another host, and its pod has not been seen running: no client deleted it. */
   readonly isArrival?: boolean;
 };
 

@@ -51,7 +51,11 @@ export type DeparturesDeps = {
   readonly pollMs?: number | undefined;
 };
 
-type Sending = { readonly abort: AbortController; readonly done: Promise<void> };
+type Sending = {
+  readonly abort: AbortController;
+  readonly done: Promise<void>;
+  readonly wasRunning: boolean;
+};
 
 export class Departures {
   readonly #deps: DeparturesDeps;
@@ -106,7 +110,12 @@ export class Departures {
 
   /** Ids of those that wait for another host, or are on their way to it. */
   ids(): string[] {
-    return this.#deps.records.all().map(({ id }) => id);
+    return [...new Set([...this.#sending.keys(), ...this.#deps.records.all().map(({ id }) => id)])];
+  }
+
+  /** Whether one of those ran before. */
+  wasRunning(id: string): boolean {
+    return (this.#deps.records.get(id) ?? this.#sending.get(id))?.wasRunning === true;
   }
 
   /** Resolves when another host can take it. AppError; it is this host's and as before then, unless it is offered. */
@@ -125,7 +134,7 @@ export class Departures {
     const wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
     const abort = new AbortController();
     const { promise: done, resolve: finish } = Promise.withResolvers<void>();
-    this.#sending.set(id, { abort, done });
+    this.#sending.set(id, { abort, done, wasRunning });
     sandbox.isDeparting = true;
     try {
       const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);

@@ -65,6 +65,10 @@ export const readDrain = (records: Table<DrainRecord>) => ({
 export class Drain {
   readonly #deps: DrainDeps;
   readonly #problems = new Map<string, string>();
+  /** Of those that are to be this host's again. */
+  readonly #returnProblems = new Map<string, string>();
+  /** They ran, and run again when they are. */
+  readonly #toResume = new Set<string>();
   readonly #active = new Set<string>();
   readonly #queue: RetryQueue;
   #startedAt = performance.now();
@@ -169,6 +173,8 @@ export class Drain {
       const isWanted = records.latest(DRAIN) !== undefined;
       if (isWanted && !this.#isOn) await this.begin();
       if (!isWanted && this.#isOn) await this.cancel();
+      if (!isWanted && (this.#toResume.size > 0 || this.#deps.departures?.isAny === true))
+        this.#startReturn();
     } catch (error) {
       await records.remove(DRAIN).catch(() => undefined);
       log.error({ reason: firstLine(error) }, 'this host cannot be drained');
@@ -234,6 +240,8 @@ export class Drain {
     this.#active.add(id);
     try {
       await departures?.depart(sandbox);
+      // Cancelled before its departure was known.
+      if (!this.isOn) return await this.#returnOne(id);
       this.#done += 1;
       this.#problems.delete(id);
     } catch (error) {
@@ -245,23 +253,29 @@ export class Drain {
 
   /** Never rejects: what the store does not give back now is asked for again. */
   async #return(): Promise<void> {
-    const { departures, find, log } = this.#deps;
-    if (departures === undefined) return;
     const queue = new PQueue({ concurrency: CONCURRENCY });
-    const returnOne = async (id: string): Promise<void> => {
-      const sandbox = find(id);
-      if (sandbox === undefined || sandbox.isGone) return;
-      try {
-        const wasRunning = departures.get(id)?.wasRunning === true;
-        await departures.takeBack(sandbox);
-        if (wasRunning) await this.#deps.resume(sandbox);
-      } catch (error) {
-        log.warn(
-          { sandbox: id, reason: firstLine(error) },
-          'a sandbox that was to leave is not as before yet',
-        );
-      }
-    };
-    await queue.addAll(departures.ids().map((id) => () => returnOne(id)));
+    const ids = new Set([...(this.#deps.departures?.ids() ?? []), ...this.#toResume]);
+    await queue.addAll([...ids].map((id) => () => this.#returnOne(id)));
+  }
+
+  async #returnOne(id: string): Promise<void> {
+    const { departures, find, log, resume } = this.#deps;
+    const sandbox = find(id);
+    if (departures === undefined || sandbox === undefined || sandbox.isGone) {
+      this.#toResume.delete(id);
+      return;
+    }
+    try {
+      if (departures.wasRunning(id)) this.#toResume.add(id);
+      await departures.takeBack(sandbox);
+      if (this.#toResume.has(id)) await resume(sandbox);
+      this.#toResume.delete(id);
+      this.#returnProblems.delete(id);
+    } catch (error) {
+      const reason = firstLine(error);
+      if (this.#returnProblems.get(id) !== reason)
+        log.warn({ sandbox: id, reason }, 'a sandbox that was to leave is not as before yet; trying again');
+      this.#returnProblems.set(id, reason);
+    }
   }
 }

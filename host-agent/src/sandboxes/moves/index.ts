@@ -73,7 +73,7 @@ export class Moves {
   }
 
   start(): void {
-    // Without a store nobody says whose they are.
+    // Without a store no host says whose they are.
     if (this.departures === undefined)
       for (const { id, record } of this.#departed.all()) {
         const sandbox = this.#find(id);
