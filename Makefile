@@ -108,7 +108,7 @@ test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE
 		fleet-partition fleet-store; do \
 		$(NODE) test/http/$$name.test.ts || exit 1; \
 	done
-	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/http/fleet-chaos.test.ts
+	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts
 	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
 
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)
