@@ -49,8 +49,6 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
   await prints('#');
   await type('a=7; echo one$((a*6))');
   await prints('one42');
-  await type('seq 40000; echo zero$((a*6))');
-  await prints('zero42');
 
   await app.open(`#/sandboxes/${id}?tab=files&path=/etc&file=/etc/hostname`);
   await app.until(`document.querySelector('.editor')?.value.startsWith('sbx')`, 'the content of a file');
@@ -60,9 +58,8 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
 
   await app.reload();
   await app.open(`#/sandboxes/${id}?tab=terminal`);
-  // Before its output is there: what is typed waits for it.
-  await app.until(`document.querySelector('.xterm textarea')`, 'the terminal');
-  await page.evaluate(`document.querySelector('.xterm textarea').focus(); 0`);
+  await prints('one42');
+  await attached();
   await type('echo two$((a*6))');
   await prints('two42');
 

@@ -21,9 +21,6 @@ const MAX_REFUSALS = 3;
 const PASSING = [ConnectionError, UnavailableError, UpstreamError];
 const CONFLICT = 'conflict';
 const READ_ONLY: Note = { text: 'Another client types in this terminal.', canTakeOver: true };
-/** Reports of a terminal: of its kind, state, cursor, colours and modes. Keys of a user have other forms. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
-const ANSWER = /^\x1b(?:[\]P]|\[[?>]?[\d;]*(?:[cnRt]|\$y))/;
 const DARK = matchMedia('(prefers-color-scheme: dark)');
 
 /** What the terminal says beside the output: undefined while all is well. */
@@ -154,13 +151,9 @@ export class Screen {
     this.#report(input === 'none' ? READ_ONLY : undefined);
     if (input === 'none' && tty !== undefined) this.#terminal.resize(tty.cols, tty.rows);
     const send = (work: Promise<void>): void => void work.catch(() => undefined);
-    const isStored = (): boolean => Math.max(from, attachment.position) < storedEnd;
-    let isParsing = false;
-    const typed: (string | Uint8Array)[] = [];
     /** The terminal answers queries in the output. The programs of the stored output have their answers. */
     const type = (data: string | Uint8Array): void => {
-      if (!isStored()) send(attachment.write(data));
-      else if (!isParsing || typeof data !== 'string' || !ANSWER.test(data)) typed.push(data);
+      if (Math.max(from, attachment.position) >= storedEnd) send(attachment.write(data));
     };
     using _ = disposeAll(
       input === 'none'
@@ -175,10 +168,7 @@ export class Screen {
     try {
       for await (const { data } of attachment) {
         this.#hadInput = input !== 'none';
-        isParsing = true;
         await new Promise<void>((resolve) => this.#terminal.write(data, resolve));
-        isParsing = false;
-        if (!isStored()) for (const each of typed.splice(0)) send(attachment.write(each));
       }
       return attachment.result;
     } finally {
