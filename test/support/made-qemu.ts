@@ -23,6 +23,7 @@ export class MadeQemu {
   /** Answers by command; a thrown error is a refusal, `never` sends no answer. Other commands get an empty answer. */
   on: Partial<Record<string, Answer>> = {};
   status = 'running';
+  connections = 0;
   greeting = '{"QMP": {"version": {}, "capabilities": []}}\r\n';
 
   private constructor(path: string) {
@@ -65,6 +66,7 @@ export class MadeQemu {
 
   #serve(socket: Socket): void {
     this.sockets.add(socket);
+    this.connections++;
     socket.on('close', () => this.sockets.delete(socket)).on('error', () => undefined);
     createInterface({ input: socket })
       .on('error', () => undefined)

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
-import { describeActivity, readBootId } from '../lib/proc.ts';
+import { describeThreads, readBootId } from '../lib/proc.ts';
 import { noteProcess, removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
 import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
@@ -153,7 +153,7 @@ async function reach(vm: Vmm, outer?: AbortSignal): Promise<void> {
     reason: (waitedMs) =>
       new AppError(
         'internal',
-        `the VMM did not answer on its control socket within ${waitedMs} ms (${describeActivity(vm.identity.pid)})`,
+        `the VMM did not answer on its control socket within ${waitedMs} ms (threads: ${describeThreads(vm.identity.pid)})`,
       ),
     outer,
   });

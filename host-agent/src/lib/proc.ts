@@ -25,21 +25,6 @@ export function readStartTicks(pid: number): number | undefined {
   return isEnded ? undefined : Number(fields[19]);
 }
 
-/** What a process that does not answer is doing, such as `jail: state D, in copy_net_ns`, for an error's text. */
-export function describeActivity(pid: number): string {
-  const read = (name: string): string => {
-    try {
-      return readFileSync(`/proc/${pid}/${name}`, 'latin1').trim();
-    } catch {
-      return '';
-    }
-  };
-  const state = /\) (\S)/.exec(read('stat'))?.[1];
-  if (state === undefined) return 'its process is gone';
-  const where = read('wchan');
-  return `${read('comm')}: state ${state}${/^[a-z]/.test(where) ? `, in ${where}` : ''}`;
-}
-
 /** State and CPU time of each thread, such as `CPU 0/TCG: state R, 12.3 s`: whether a silent VMM computes or waits. */
 export function describeThreads(pid: number): string {
   const describe = (thread: number): string => {

@@ -1,5 +1,6 @@
 // The control protocol of one VMM: QMP over a persistent connection, with events.
 import { existsSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, connectUnix, type SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
@@ -21,6 +22,11 @@ const END_STATES: ReadonlyMap<string, string> = new Map([
   ['guest-panicked', 'the guest panicked'],
   ['shutdown', 'the guest powered off'],
 ]);
+/**
+ * When a connection comes while QEMU hands its listening socket to another thread, both threads accept it: one waits
+ * in `accept`, which blocks, until there is another connection. Seen four times in 6,000 starts.
+ */
+const ANOTHER_CONNECTION_MS = 1000;
 const END_LOG_LINES = 2000;
 const END_LOG_BYTES = 256 * 1024;
 const MAX_END_DETAIL = 160;
@@ -85,10 +91,7 @@ class QemuControl implements Control {
     if (!existsSync(this.#files.controlSocketPath)) return false;
     const socket = await connectUnix(this.#files.controlSocketPath, signal).catch(() => undefined);
     if (socket === undefined) return false;
-    const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal).catch(async (error) => {
-      if (error instanceof QmpViolation) await this.#vm.terminate(error.message);
-      throw error;
-    });
+    const qmp = await this.#open(socket, signal);
     this.#qmp = qmp;
     void qmp.closed.then(() =>
       qmp.violation === undefined ? this.#vm.checkExit() : this.#vm.terminate(qmp.violation.message),
@@ -96,6 +99,20 @@ class QemuControl implements Control {
     if (this.#isClosed) qmp.close();
     await this.#begin(qmp);
     return true;
+  }
+
+  async #open(socket: Socket, signal: AbortSignal): Promise<QmpClient> {
+    const path = this.#files.controlSocketPath;
+    const another = async (): Promise<void> => void (await connectUnix(path, signal)).destroy();
+    const timer = setInterval(() => void another().catch(() => undefined), ANOTHER_CONNECTION_MS);
+    try {
+      return await QmpClient.open(socket, (event) => this.#onEvent(event), signal);
+    } catch (error) {
+      if (error instanceof QmpViolation) await this.#vm.terminate(error.message);
+      throw error;
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   async #begin(qmp: QmpClient): Promise<void> {

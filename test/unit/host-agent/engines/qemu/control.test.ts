@@ -55,6 +55,22 @@ t.test('a VMM that waits for its kernel’s command line gets it once', async (t
   await until(() => qemu.sockets.size === 0, 'the end of what came too late');
 });
 
+t.test('a VMM that waits in accept gets another connection, and the first one is kept', async (t) => {
+  const { qemu, connect, seen } = await makeControl(t, { kind: bootingQemu('quiet') });
+  const { greeting } = qemu;
+  qemu.greeting = '';
+  const connecting = connect();
+  await until(() => qemu.sockets.size === 1, 'the first connection');
+  const [first] = qemu.sockets;
+  await until(() => qemu.connections === 2, 'another connection');
+  first?.write(greeting);
+  t.equal(await connecting, true);
+  await until(() => qemu.sockets.size === 1, 'the end of the other one');
+  t.equal(qemu.sockets.has(first!), true);
+  t.same(qemu.names, ['qom-set', 'x-exit-preconfig']);
+  t.same(seen, { ...seen, verdicts: [], polls: 0 });
+});
+
 t.test('a VMM that breaks the rules is ended, whenever it does', async (t) => {
   const early = await makeControl(t);
   early.qemu.greeting = 'x'.repeat(300_000);
