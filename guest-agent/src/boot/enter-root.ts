@@ -6,7 +6,7 @@ import { mountModules } from './modules.ts';
 import { ensureDirectories, mountRun } from './mounts.ts';
 
 /** Mount options of the writable layer; init.c explains each. */
-const LAYER_OPTIONS = 'nobarrier,noinit_itable';
+const LAYER_OPTIONS = 'nobarrier,noinit_itable,commit=60';
 
 /** Throws AgentError when the disks do not form a root file system. */
 export function enterRoot(): void {
