@@ -125,7 +125,7 @@ fi
 cat >"$work/about.md" <<EOF
 Written by a run of \`make test-e2b\` on $(date -u +%Y-%m-%d), on a host of $(nproc) processors: the suites of
 E2B's repository at ${python_tag:-no tag} with the package e2b $("$work/venv/bin/pip" show e2b | sed -n 's/^Version: //p'), and at ${js_tag:-no tag}.
-Of a command, and of many sandboxes: $(paste -sd ';' "$work/latency.log").
+Of a command, and of many sandboxes: $(paste -sd ';' "$work/latency.log" | sed 's/;/; /g').
 EOF
 # shellcheck disable=SC2086
 "$python" "$here/table.py" "${PAGE:-docs/e2b.md}" "$work/about.md" $results || status=$?
