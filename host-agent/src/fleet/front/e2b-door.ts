@@ -33,7 +33,7 @@ import type { HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
 import { KeyedRequests } from './keyed.ts';
 import { pass } from './pass.ts';
-import { findPlace } from './places.ts';
+import { Places } from './places.ts';
 
 const MAX_UNNAMED = 64;
 const MAX_UNNAMED_OF_EACH = 16;
@@ -55,6 +55,7 @@ export class E2bDoor implements ServedGateway {
   readonly #options: E2bDoorOptions;
   readonly #hosts: E2bHosts;
   readonly #creates: Creates;
+  readonly #places: Places;
   readonly #ports: Gateway;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
@@ -74,6 +75,7 @@ export class E2bDoor implements ServedGateway {
       ...{ catalogue, map, seal, connections: this.#hosts, callers: this.#hosts, keyed: new KeyedRequests() },
       read: (request, body) => this.#hosts.readCreate(request, body),
     });
+    this.#places = new Places({ catalogue, map, callers: this.#hosts });
     this.#ports = openHostPorts({
       ...{ map, connections, seal, addresses, log, door: 'e2b' },
       rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0 }),
@@ -132,14 +134,14 @@ export class E2bDoor implements ServedGateway {
     if (text === undefined) return await this.#passElsewhere(request, response, path, plain);
     const id = toOwnId(text);
     if (id === undefined) throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
-    const { host, place } = await this.#find(id, text);
+    const { host, place } = await this.#find(id, text, request);
     if (fork !== undefined && method === 'POST')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await this.#pass(request, response, path, host);
   }
 
-  async #find(id: string, text: string) {
-    return await findPlace(this.#options.map, id).catch((error: unknown) => {
+  async #find(id: string, text: string, request: IncomingMessage) {
+    return await this.#places.find(id, request).catch((error: unknown) => {
       if (!isAppError(error) || error.code !== 'not_found') throw error;
       throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
     });

@@ -30,7 +30,7 @@ import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { pass, passConnection } from './pass.ts';
-import { findPlace } from './places.ts';
+import { Places } from './places.ts';
 import { FleetSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 
@@ -72,6 +72,7 @@ export class FleetFront implements ServedGateway {
   readonly #hostTable: HostTable;
   readonly #secrets: FleetSecrets;
   readonly #images: FleetImages;
+  readonly #places: Places;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
@@ -88,6 +89,7 @@ export class FleetFront implements ServedGateway {
     this.#fleetMetrics = new FleetMetrics({ map, connections, callers: this.#callers, own: this.metrics });
     const catalogue = this.metrics.watch(options.catalogue);
     const callers = this.#callers;
+    this.#places = new Places({ catalogue, map, callers });
     const keyed = new KeyedRequests();
     const fanOut = new FanOut({ map, connections, callers });
     this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
@@ -144,7 +146,7 @@ export class FleetFront implements ServedGateway {
       const id = SANDBOX.exec(toPath(path))?.[1];
       if (id === undefined)
         throw new HttpError('unknown_path', 'there is nothing at this path that takes a connection');
-      const { host } = await findPlace(this.#options.map, id);
+      const { host } = await this.#places.find(id, request);
       await passConnection({ request, host, path }, head, this.#options.connections);
     } catch (error) {
       this.#report(request, error, requestId);
@@ -239,7 +241,7 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const { host, place } = await findPlace(this.#options.map, id);
+    const { host, place } = await this.#places.find(id, request);
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, this.#options.connections);
