@@ -23,12 +23,12 @@ import { Attempts } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
-import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { Creates } from './creates.ts';
 import { E2bHosts } from './e2b-hosts.ts';
 import { listByHost, listSandboxes } from './e2b-lists.ts';
+import { nameClient } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
 import { KeyedRequests } from './keyed.ts';
@@ -101,6 +101,7 @@ export class E2bDoor implements ServedGateway {
       const { kind, path, sought } = findTarget(request, this.#options.addresses);
       // The host has the checks of the rest.
       if (sought !== undefined) return await this.#ports.serve(request, response);
+      nameClient(request, this.#options.seal);
       const origins = kind === 'envd' ? EVERY_ORIGIN : this.#cors;
       const fault = findRefusal(request, this.#names, origins);
       if (fault !== undefined) throw fault;
@@ -179,9 +180,8 @@ export class E2bDoor implements ServedGateway {
     )
       throw new E2bError(401, 'missing signature query parameter');
     const address = socket.remoteAddress ?? 'local';
-    const proof = [CLIENT_HEADER, writeClientHeader(address, this.#options.seal)];
     const slot = this.#unnamed.acquire(address);
-    const id = await this.#hosts.findOwner(request, proof).finally(() => slot[Symbol.dispose]());
+    const id = await this.#hosts.findOwner(request, this.#options.seal).finally(() => slot[Symbol.dispose]());
     if (id !== undefined) {
       headers['e2b-sandbox-id'] = toE2bId(id);
       headers['e2b-sandbox-port'] = String(ENVD_PORT);

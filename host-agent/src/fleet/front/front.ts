@@ -21,6 +21,7 @@ import { leadToConsole, type ServedConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
 import { FanOut } from './fan-out.ts';
+import { nameClient } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
@@ -122,6 +123,7 @@ export class FleetFront implements ServedGateway {
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const requestId = newRequestId();
     this.#begin(response);
+    nameClient(request, this.#options.seal);
     try {
       const refusal = findRefusal(request, this.#names, this.#cors);
       if (refusal !== undefined) throw refusal;
@@ -137,6 +139,7 @@ export class FleetFront implements ServedGateway {
     const { socket } = request;
     const requestId = newRequestId();
     this.#begin(socket);
+    nameClient(request, this.#options.seal);
     this.metrics.tunnelled(socket);
     socket.on('error', () => socket.destroy());
     try {
