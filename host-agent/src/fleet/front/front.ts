@@ -22,6 +22,7 @@ import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
 import { FanOut } from './fan-out.ts';
 import { nameClient } from './headers.ts';
+import { serveHostChecks } from './host-checks.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
@@ -67,6 +68,7 @@ export class FleetFront implements ServedGateway {
   readonly #callers: Callers;
   readonly #creates: Creates;
   readonly #lists: Lists;
+  readonly #fanOut: FanOut;
   readonly #tools: Tools;
   readonly #events: FleetEvents;
   readonly #fleetMetrics: FleetMetrics;
@@ -94,6 +96,7 @@ export class FleetFront implements ServedGateway {
     const keyed = new KeyedRequests();
     const fanOut = new FanOut({ map, connections, callers });
     this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
+    this.#fanOut = fanOut;
     this.#lists = new Lists(fanOut);
     const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
     this.#tools = new Tools({ callers, serve, log: options.log });
@@ -197,6 +200,7 @@ export class FleetFront implements ServedGateway {
         return await this.#images.change(request, response, path, 'PATCH');
       case 'deleteImage':
         return await this.#images.change(request, response, path, 'DELETE');
+      case 'importImage':
       case 'importSnapshot': {
         const key = [request.headers['idempotency-key']].flat()[0];
         const host = chooseImportHost(this.#options.map, key);
@@ -212,6 +216,8 @@ export class FleetFront implements ServedGateway {
         return await this.#secrets.change(request, response, path, 'DELETE');
       case 'listHosts':
         return await this.#hostTable.serve(request, response);
+      case 'checkHost':
+        return await serveHostChecks(this.#fanOut, request, response, path);
       case 'readMetrics':
         return await this.#fleetMetrics.serve(request, response, path);
       case 'followEvents':
