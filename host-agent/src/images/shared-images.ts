@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { backOffMs } from '../lib/back-off.ts';
-import { errnoOf, toError } from '../lib/errors.ts';
+import { errnoOf, isAppError, toError } from '../lib/errors.ts';
 import type { Table } from '../store/store.ts';
 import { commitImage } from './build-image.ts';
 import type { Report } from './fetch/download-progress.ts';
@@ -100,9 +100,14 @@ export class SharedImages {
   /** In the background, one at a time, until the bucket has it. */
   offer(id: string, options: { readonly isLatest: boolean }): void {
     this.#waiting.set(id, options);
+    this.#run();
+  }
+
+  #run(): void {
+    if (this.#stop.signal.aborted) return;
     this.#running ??= this.#send().finally(() => {
       this.#running = undefined;
-      if (this.#waiting.size > 0 && !this.#stop.signal.aborted) this.#running = this.#send();
+      if (this.#waiting.size > 0) this.#run();
     });
   }
 
@@ -183,10 +188,12 @@ export class SharedImages {
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
-        if (!this.#waiting.has(id)) this.#waiting.set(id, options);
-        failures += 1;
         const reason = toError(error).message;
         this.#options.log.warn({ image: id, reason }, 'an image is not in the snapshot store yet');
+        // What the bucket never takes is tried again at the next start.
+        if (isAppError(error) && error.code !== 'upstream') continue;
+        if (!this.#waiting.has(id)) this.#waiting.set(id, options);
+        failures += 1;
         await pause(backOffMs(failures, BACK_OFF), signal);
       }
     }

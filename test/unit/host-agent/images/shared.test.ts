@@ -112,3 +112,36 @@ t.test('the registry is asked where the bucket cannot help', async (t) => {
   t.ok((await three.images.pull(name, 'missing')).digest, 'damaged');
   t.match(stored(three.dataDir), { work: 0 });
 });
+
+t.test('what the bucket does not take now it takes later, and a delete reaches it', async (t) => {
+  const { s3, open, hasNames } = await start(t);
+  const [first, second] = ['registry.invalid/a:v1', 'registry.invalid/b:v1'];
+  const one = await open();
+  s3.fault = (method) => (method === 'PUT' ? { status: 403, code: 'AccessDenied' } : undefined);
+  await one.images.import(archiveOf('first', first)(), undefined);
+  await eventually(async () => (s3.count('PUT', /./) > 0 ? true : undefined), 'refused upload');
+  await one.images.import(archiveOf('second', second)(), undefined);
+  s3.fault = () => undefined;
+  await hasNames(2);
+  await one.images.delete(first);
+  await one.images.import(archiveOf('third', first)(), undefined);
+  const names = () => [...s3.objects.keys()].filter((key) => key.includes('/names/')).length;
+  await eventually(async () => (names() === 2 ? true : undefined), 'name again');
+
+  // No host has it any more: any one of them deletes it.
+  await one.images.prune({ keepsNamed: false });
+  t.equal(one.images.list().length, 0);
+  t.equal(names(), 2, 'what is pruned stays in the bucket');
+  const two = await open();
+  await two.images.delete(second);
+  await t.rejects(two.images.delete(second), { code: 'not_found' });
+  t.equal(names(), 1);
+
+  s3.fault = () => ({ status: 503, code: 'SlowDown' });
+  await t.rejects(two.images.pull(first, 'missing'), { code: 'upstream' }, 'as the registry says');
+  t.match(stored(two.dataDir), { rootfs: 0, work: 0 });
+  const left = new AbortController();
+  const pulling = two.images.pull(first, 'missing', { signal: left.signal });
+  left.abort(new Error('the client left'));
+  await t.rejects(pulling, { message: 'the client left' });
+});
