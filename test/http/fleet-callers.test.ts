@@ -3,6 +3,7 @@ import { createServer, type RequestOptions, request } from 'node:http';
 import t from 'tap';
 import type { AuditEntry } from '../../host-agent/src/audit/index.ts';
 import { identify } from '../../host-agent/src/fleet/front/callers.ts';
+import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { ask, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
@@ -137,6 +138,26 @@ t.test('hosts know the clients of a gateway by their addresses, as the gateway n
   const direct = { authorization, 'sandboxd-client': '127.0.0.9 AAAA' };
   await askFrom(host.url, { localAddress: '127.0.0.5', method: 'GET', path: '/whoami', headers: direct });
   t.same(addresses(), ['127.0.0.5'], 'a client that no gateway named');
+});
+
+t.test('so do their fronts for clients of E2B', async (t) => {
+  const fleet = await startFleet(t);
+  const keyring = await openKeyring(t);
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const entries: AuditEntry[] = [];
+  const audit = { write: (entry: AuditEntry) => void entries.push(entry) };
+  const { authenticator } = keyring;
+  await fleet.host('h0', { authenticator, e2b: keyring, services: { audit } });
+  await fleet.ready(1);
+  const door = await serveE2bDoor(t, await fleet.gateway());
+  const from = (localAddress: string, path: string) =>
+    askFrom(door.href, { localAddress, method: 'GET', path, headers: { 'x-api-key': key } });
+  t.equal(await from('127.0.0.2', '/v2/sandboxes'), 200);
+  t.equal(await from('127.0.0.3', '/sandboxes/0123456789abc'), 404);
+  t.equal(await from('127.0.0.4', '/nothing'), 404);
+  const addresses = entries.flatMap((entry) => ('address' in entry ? [entry.address] : []));
+  t.ok(addresses.includes('127.0.0.2'), JSON.stringify(addresses));
+  t.notOk(addresses.includes('127.0.0.1'));
 });
 
 /** With an address of its own. Resolves with the status. */
