@@ -76,12 +76,12 @@ export function createApp(options: AppOptions): App {
     const stopping = draining.signal;
     const authenticator = new Authenticator(registry.keys, log);
     const fleet = openFleet(context, { ...opened, sandboxes });
-    const { placement, clientOf } = fleet;
+    const { placement, clientOf, isQuestion } = fleet;
     const ingress = openIngress(context, { ...opened, sandboxes, authenticator, clientOf });
     const served = { sandboxes, authenticator, placement, portLinks: ingress?.links };
-    const rest = { ...opened, ...served, certificate, maxConnections, stopping };
+    const rest = { ...opened, ...served, certificate, maxConnections, clientOf, stopping };
     const { server, app } = await openHttp(context, rest);
-    const e2b = await openE2b(context, { ...rest, app, clientOf });
+    const e2b = await openE2b(context, { ...rest, app, isQuestion });
     return serve(server, sandboxes, { ingress, e2b }, fleet);
   };
 

@@ -78,6 +78,7 @@ export async function serveE2b(
     portHost = { find: () => undefined },
     daemon,
     clientOf,
+    isQuestion,
   }: {
     readonly app: HttpApp;
     readonly sandboxes: SandboxHost;
@@ -87,6 +88,7 @@ export async function serveE2b(
     readonly daemon?: Pick<MemoryDaemon, 'manager' | 'events'>;
     /** Of a host in a fleet. */
     readonly clientOf?: E2bFrontOptions['clientOf'];
+    readonly isQuestion?: E2bFrontOptions['isQuestion'];
   },
 ): Promise<E2b> {
   const log = pino({ level: 'silent' });
@@ -128,6 +130,7 @@ export async function serveE2b(
     addresses,
     ports,
     ...(clientOf && { clientOf }),
+    ...(isQuestion && { isQuestion }),
     domain: () => 'box.example',
     allowedHosts: [{ scheme: 'http', at: { host: 'gate.example', port: undefined } }],
     cors: new Cors(['https://app.example']),

@@ -47,7 +47,11 @@ export class FakeImages {
       onProgress('converting 2 layers');
       return IMAGE;
     },
-    import: async () => IMAGE,
+    import: async (chunks, tag) => {
+      this.asked.push(['import', tag]);
+      for await (const _ of chunks);
+      return IMAGE;
+    },
     relabel: async (_ref, change) => {
       this.labels = change(this.labels);
       return { ...IMAGE, labels: this.labels };

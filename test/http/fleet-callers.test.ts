@@ -1,7 +1,9 @@
 // Keys at the gateway of a fleet: each is checked before anything is done for it, and limits count by key.
-import { createServer } from 'node:http';
+import { createServer, type RequestOptions, request } from 'node:http';
 import t from 'tap';
+import type { AuditEntry } from '../../host-agent/src/audit/index.ts';
 import { identify } from '../../host-agent/src/fleet/front/callers.ts';
+import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { ask, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
@@ -105,3 +107,69 @@ t.test('pulls with the key of a retry keep no body once hosts have it', async (t
     await until(() => pulls === n, `pull ${n}`);
   }
 });
+
+t.test('hosts know the clients of a gateway by their addresses, as the gateway names them', async (t) => {
+  const fleet = await startFleet(t);
+  const keyring = await openKeyring(t);
+  const entries: AuditEntry[] = [];
+  const audit = { write: (entry: AuditEntry) => void entries.push(entry) };
+  const { authenticator } = keyring;
+  const host = await fleet.host('h0', { authenticator, services: { audit } });
+  await fleet.ready(1);
+  const gateway = await fleet.gateway();
+  const authorization = `Bearer ${await keyring.make()}`;
+  const from = (localAddress: string, method: string, path: string, own: Record<string, string> = {}) =>
+    askFrom(gateway.url, { localAddress, method, path, headers: { authorization, ...own } });
+  const addresses = () => entries.splice(0).map((entry) => ('address' in entry ? entry.address : undefined));
+
+  t.equal(await from('127.0.0.2', 'POST', '/sandboxes'), 201);
+  t.same(new Set(addresses()), new Set(['127.0.0.2']), 'also the question whose key it is');
+  for (const path of ['/sandboxes', '/hosts', '/secrets', '/images', '/whoami', '/events?follow=0'])
+    await from('127.0.0.3', 'GET', path);
+  t.same(new Set(addresses()), new Set(['127.0.0.3']));
+
+  const forged = [
+    { 'sandboxd-client': '127.0.0.9 AAAA' },
+    { 'sandboxd-client': '127.0.0.9 AAAA', connection: 'sandboxd-client' },
+    { connection: 'keep-alive, Sandboxd-Client' },
+  ];
+  for (const headers of forged) t.equal(await from('127.0.0.4', 'GET', '/whoami', headers), 200);
+  t.same(new Set(addresses()), new Set(['127.0.0.4']));
+  const direct = { authorization, 'sandboxd-client': '127.0.0.9 AAAA' };
+  await askFrom(host.url, { localAddress: '127.0.0.5', method: 'GET', path: '/whoami', headers: direct });
+  t.same(addresses(), ['127.0.0.5'], 'a client that no gateway named');
+});
+
+t.test('so do their fronts for clients of E2B', async (t) => {
+  const fleet = await startFleet(t);
+  const keyring = await openKeyring(t);
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const entries: AuditEntry[] = [];
+  const audit = { write: (entry: AuditEntry) => void entries.push(entry) };
+  const { authenticator } = keyring;
+  await fleet.host('h0', { authenticator, e2b: keyring, services: { audit } });
+  await fleet.ready(1);
+  const door = await serveE2bDoor(t, await fleet.gateway());
+  const from = (localAddress: string, path: string) =>
+    askFrom(door.href, { localAddress, method: 'GET', path, headers: { 'x-api-key': key } });
+  t.equal(await from('127.0.0.2', '/v2/sandboxes'), 200);
+  t.equal(await from('127.0.0.3', '/sandboxes/0123456789abc'), 404);
+  t.equal(await from('127.0.0.4', '/nothing'), 404);
+  const addresses = entries.flatMap((entry) => ('address' in entry ? [entry.address] : []));
+  t.ok(addresses.includes('127.0.0.2'), JSON.stringify(addresses));
+  t.notOk(addresses.includes('127.0.0.1'));
+});
+
+/** With an address of its own. Resolves with the status. */
+async function askFrom(
+  url: string,
+  { path, ...options }: RequestOptions & { readonly path: string },
+): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  request(new URL(path, url), options, (answer) => {
+    answer.resume().once('end', () => resolve(answer.statusCode ?? 0));
+  })
+    .once('error', reject)
+    .end();
+  return await promise;
+}

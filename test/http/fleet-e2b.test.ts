@@ -153,6 +153,12 @@ t.test('processes, files and ports are those of the host, which checks tokens', 
     for (const at of [port, hosts[0]!.e2b!.port]) {
       const asked = await askPort(at, `127.0.0.1:${at}`, { path: `/sandboxd/owner?${query}` });
       t.equal(asked.status, 401, 'what only gateways may ask');
+      // A gateway passes it on as a request of envd.
+      const named = await askPort(at, `127.0.0.1:${at}`, {
+        path: `/sandboxd/owner?${query}`,
+        headers: toNames(sandbox),
+      });
+      t.not(named.status, 200);
     }
 
     const served = await askPort(port, `3000-${sandbox.sandboxID}.${DOMAIN}`);

@@ -115,3 +115,46 @@ t.test('hosts check the keys', async (t) => {
   await host.crash();
   t.same(await statuses('/metrics'), [200, 502, 502, 502]);
 });
+
+t.test('the checks are those of all hosts, each with its name', async (t) => {
+  const fleet = await startFleet(t);
+  const keyring = await openKeyring(t);
+  const { authenticator } = keyring;
+  const reportOf = (worst: 'ok' | 'warning' | 'fault', checked_at: string) => ({
+    ...{ checked_at, version: '0.1.0', worst },
+    groups: [{ group: 'storage', findings: [{ name: 'disk', level: worst, seen: 'of the test' }] }],
+  });
+  const services = (worst: 'ok' | 'warning' | 'fault', at: string) => ({
+    checkHost: async () => reportOf(worst, at),
+  });
+  await fleet.host('h0', { authenticator, services: services('ok', '2026-01-02T00:00:00.000Z') });
+  const h1 = await fleet.host('h1', {
+    ...{ authenticator, services: services('fault', '2026-01-01T00:00:00.000Z') },
+  });
+  await fleet.ready(2);
+  const { url } = await fleet.gateway();
+  const headers = { authorization: `Bearer ${await keyring.make()}` };
+  const { status, body } = await ask(url, 'GET', '/host/checks', undefined, headers);
+  t.equal(status, 200, JSON.stringify(body));
+  t.match(body, {
+    ...{ checked_at: '2026-01-01T00:00:00.000Z', worst: 'fault' },
+    groups: [
+      { group: 'storage', host: 'h0', findings: [{ level: 'ok' }] },
+      { group: 'storage', host: 'h1', findings: [{ level: 'fault' }] },
+    ],
+  });
+  t.notOk(body.unreachable_hosts);
+  const key = headers.authorization.slice('Bearer '.length);
+  const env = { SANDBOXD_HOST: url, SANDBOXD_API_KEY: key };
+  const run = await runCommand(['checks'], env);
+  t.match(run, { code: 1, stdout: /^h0: storage\n.*disk.*\nh1: storage\n/ });
+  const tenant = { authorization: `Bearer ${await keyring.make({ tenant: 'acme' })}` };
+  t.match(await ask(url, 'GET', '/host/checks', undefined, tenant), { status: 403 });
+  t.match(await ask(url, 'GET', '/host/checks'), { status: 401 });
+  await h1.crash();
+  t.match(await ask(url, 'GET', '/host/checks', undefined, headers), {
+    status: 200,
+    body: { worst: 'ok', unreachable_hosts: ['h1'] },
+  });
+  t.match((await runCommand(['checks'], env)).stderr, /h1: it does not answer/);
+});

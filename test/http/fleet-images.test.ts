@@ -140,6 +140,28 @@ t.test('an imported snapshot is on one host, to which its id leads', async (t) =
   t.equal((await send(key)).body.id, first.body.id, 'a retry makes nothing again');
 });
 
+t.test('an imported image is on one host, which lists and creates find', async (t) => {
+  const fleet = await startFleet(t);
+  const stores = [new FakeImages(), new FakeImages()];
+  const [a, b] = stores;
+  await fleet.host('h0', { services: { images: a?.store as never } });
+  await fleet.host('h1', { services: { images: b?.store as never } });
+  await fleet.ready(2);
+  const { url } = await fleet.gateway();
+  const send = (accept: string) =>
+    fetch(`${url}/images/import?tag=nginx:alpine`, {
+      method: 'POST',
+      body: 'an archive',
+      headers: { accept },
+    });
+  const answer = await send('application/json');
+  t.equal(answer.status, 201);
+  const { digest } = (await answer.json()) as { digest: string };
+  t.equal(stores.flatMap(({ asked }) => asked).length, 1, 'one host');
+  const lines = (await (await send('application/x-ndjson')).text()).trim().split('\n');
+  t.match(JSON.parse(lines.at(-1) ?? ''), { image: { digest } });
+});
+
 t.test('hosts check the keys', async (t) => {
   const fleet = await startFleet(t);
   const keyring = await openKeyring(t);

@@ -6,10 +6,12 @@ import { toPod } from '../../host-agent/src/fleet/kubernetes/pods.ts';
 import { writePlaceHeader } from '../../host-agent/src/fleet/place-header.ts';
 import { PLACE_HEADER } from '../../host-agent/src/http/index.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
+import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
+import { openKeyring } from './keyed.ts';
 
 const podsOf = (fleet: Fleet, namespace?: string) => fleet.api.objects.list('pods', namespace);
 
@@ -205,3 +207,56 @@ t.test('a create goes where its image is, while that host can take it', async (t
   t.notOk(labels().includes(toHoldingLabel(toImageHolding('debian:12'))));
   t.ok(first && second);
 });
+
+t.test(
+  'a sandbox that the map does not know yet is found, for keys that a host accepts, so often',
+  async (t) => {
+    const fleet = await startFleet(t);
+    fleet.api.namespaces.add('sandboxd-acme');
+    const keyring = await openKeyring(t);
+    await fleet.host('h0', { authenticator: keyring.authenticator, e2b: keyring });
+    await fleet.ready(1);
+    const [operator, acme, other] = [
+      await keyring.make(),
+      await keyring.make({ tenant: 'acme' }),
+      await keyring.make({ tenant: 'other' }),
+    ].map((key) => ({ authorization: `Bearer ${key}` }));
+    const late = await fleet.gateway();
+    const door = await serveE2bDoor(t, late);
+    const release = fleet.api.delayWatches();
+    const first = await fleet.gateway();
+    const made = await ask(first.url, 'POST', '/sandboxes', {}, acme);
+    t.equal(made.status, 201);
+    const path = `/sandboxes/${made.body.id}`;
+    t.equal(late.map.find(made.body.id), undefined);
+    t.match(await ask(late.url, 'GET', path, undefined, acme), { status: 200, body: { id: made.body.id } });
+    t.match(await ask(late.url, 'GET', path, undefined, operator), { status: 200 });
+    t.match(await ask(late.url, 'GET', path, undefined, other), { status: 404 });
+    const { text: key } = await keyring.registry.create({ name: 'e2b' }, 'e2b');
+    const firstDoor = await serveE2bDoor(t, first);
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+    const body = JSON.stringify({ templateID: 'base', allow_internet_access: false });
+    const created = await fetch(new URL('/sandboxes', firstDoor), { method: 'POST', headers, body });
+    const { sandboxID } = (await created.json()) as { sandboxID: string };
+    const found = await fetch(new URL(`/sandboxes/${sandboxID}`, door), { headers: { 'x-api-key': key } });
+    t.equal(found.status, 200, await found.text());
+
+    const lists = () => fleet.api.requests.filter((request) => request === 'GET pods').length;
+    const before = lists();
+    t.match(await ask(late.url, 'GET', path, undefined, { authorization: 'Bearer no-key' }), { status: 404 });
+    t.match(await ask(late.url, 'GET', path), { status: 404 });
+    t.equal(lists(), before, 'the engine hears nothing of a wrong key');
+    const unknown = Array.from({ length: 200 }, () =>
+      ask(late.url, 'GET', `/sandboxes/${newId('sbx')}`, undefined, other),
+    );
+    t.same(new Set((await Promise.all(unknown)).map(({ status }) => status)), new Set([404]));
+    t.ok(lists() - before < 200, `${lists() - before} requests`);
+    t.match(await ask(late.url, 'GET', path, undefined, acme), { status: 200 }, 'others are not concerned');
+
+    fleet.api.isHung = true;
+    t.match(await ask(late.url, 'GET', path, undefined, acme), { status: 404 }, 'the map decides alone');
+    fleet.api.isHung = false;
+    release();
+    await until(() => late.map.find(made.body.id) !== undefined, 'a place');
+  },
+);

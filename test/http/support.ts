@@ -195,6 +195,7 @@ export async function serve(
       | 'slowReaderMs'
       | 'corsOrigins'
       | 'certificate'
+      | 'clientOf'
     > & {
       readonly areAnswersChecked?: boolean;
       /** Of one that was there before; a free one by default. */
@@ -215,6 +216,7 @@ export async function serve(
     ...(changes.readPeers && { readPeers: changes.readPeers }),
     ...(changes.corsOrigins && { corsOrigins: changes.corsOrigins }),
     certificate: changes.certificate,
+    ...(changes.clientOf && { clientOf: changes.clientOf }),
     ...(changes.maxConnections && { maxConnections: changes.maxConnections }),
     ...(changes.clientShare && { clientShare: changes.clientShare }),
     ...(changes.slowReaderMs && { slowReaderMs: changes.slowReaderMs }),

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { querySwitch } from '../input/query.ts';
 import { count, dateTime, word } from './answers.ts';
+import { unreachableHosts } from './page.ts';
 import { policy } from './policy.ts';
 
 export const engineState = z
@@ -112,17 +113,19 @@ const finding = z
 
 export const hostChecksResponse = z
   .object({
-    checked_at: dateTime('time of the checks'),
-    version: word('version of the daemon'),
+    checked_at: dateTime('time of the checks; at the gateway of a fleet, the earliest'),
+    version: word('version of the daemon; at the gateway of a fleet, its own'),
     worst: z.enum(['ok', 'warning', 'fault']).describe('the worst level of all findings'),
     groups: z
       .array(
         z.object({
           group: word('area of the host, such as storage'),
+          host: word('at the gateway of a fleet: the host of the findings').optional(),
           findings: z.array(finding).describe('the findings of this area'),
         }),
       )
       .describe('the findings by area'),
+    unreachable_hosts: unreachableHosts,
   })
   .describe('what `sandboxd doctor --quick` finds on the host');
 

@@ -168,10 +168,10 @@ export interface components {
         readonly HostChecksResponse: {
             /**
              * Format: date-time
-             * @description time of the checks
+             * @description time of the checks; at the gateway of a fleet, the earliest
              */
             readonly checked_at: string;
-            /** @description version of the daemon */
+            /** @description version of the daemon; at the gateway of a fleet, its own */
             readonly version: string;
             /**
              * @description the worst level of all findings
@@ -182,6 +182,8 @@ export interface components {
             readonly groups: readonly {
                 /** @description area of the host, such as storage */
                 readonly group: string;
+                /** @description at the gateway of a fleet: the host of the findings */
+                readonly host?: string;
                 /** @description the findings of this area */
                 readonly findings: readonly {
                     /** @description name of the check */
@@ -197,6 +199,8 @@ export interface components {
                     readonly advice?: string;
                 }[];
             }[];
+            /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         /** @description the rights of the caller */
         readonly WhoamiResponse: {

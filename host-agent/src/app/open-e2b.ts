@@ -35,6 +35,7 @@ export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
   readonly sandboxes: SandboxManager;
   readonly authenticator: Authenticator;
   readonly clientOf: OpenedFleet['clientOf'];
+  readonly isQuestion: OpenedFleet['isQuestion'];
   readonly certificate: Certificate | undefined;
   /** The REST interface. */
   readonly app: HttpApp;
@@ -93,6 +94,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     addresses,
     ports,
     clientOf: deps.clientOf,
+    isQuestion: deps.isQuestion,
     domain: () => addresses.publicHost,
     allowedHosts: config.allowedHosts,
     cors: new Cors(config.corsOrigins),

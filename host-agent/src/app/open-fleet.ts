@@ -9,6 +9,7 @@ import {
   FleetSeal,
   type IdentityRecord,
   isForBootstrap,
+  isQuestion,
   KubeClient,
   type LocalSandboxes,
   NodeAgent,
@@ -50,6 +51,8 @@ export type OpenedFleet = {
   readonly placement: Placement;
   /** The client of a request that a gateway passed on; undefined: it came from no gateway. */
   readonly clientOf: (request: IncomingMessage) => string | undefined;
+  /** Whether a gateway asks it by itself. */
+  readonly isQuestion: (request: IncomingMessage) => boolean;
   /** With the address of the REST API, which is served by then, and those of other listeners. */
   join(listen: ListenAddress, others: Listeners): Promise<void>;
   stop(): Promise<void>;
@@ -62,6 +65,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     return {
       placement: ANY_PLACE,
       clientOf: () => undefined,
+      isQuestion: () => false,
       join: async () => undefined,
       stop: async () => undefined,
     };
@@ -106,7 +110,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
-  return { placement, clientOf, join, stop };
+  const isAsked: OpenedFleet['isQuestion'] = (request) => isQuestion(request, seal);
+  return { placement, clientOf, isQuestion: isAsked, join, stop };
 }
 
 /** Gateways reach it by the name or address by which they reach the REST API, where one is given. */

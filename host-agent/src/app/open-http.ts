@@ -4,6 +4,7 @@ import { type Config, formatListen } from '../config/index.ts';
 import {
   type Authenticator,
   type Certificate,
+  type ClientOf,
   createHttpApp,
   createMetricsApp,
   type HttpApp,
@@ -44,6 +45,7 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
     readonly sandboxSecrets: SandboxSecrets;
     readonly limits: Config['limits'];
     readonly maxConnections: number;
+    readonly clientOf: ClientOf;
     /** Aborts when the daemon begins to drain requests. */
     readonly stopping: AbortSignal;
   };
@@ -53,7 +55,7 @@ export async function openHttp(
   { config, settings, log, helpers, resources }: AppContext,
   deps: HttpDeps,
 ): Promise<{ readonly server: HttpServer; readonly app: HttpApp }> {
-  const { audit = NO_AUDIT, certificate, maxConnections, authenticator } = deps;
+  const { audit = NO_AUDIT, certificate, maxConnections, authenticator, clientOf } = deps;
   const checks = new HostChecks({
     ...{ command: helpers.doctor, settings, dir: config.runDir, stopping: deps.stopping },
     more: async () =>
@@ -62,7 +64,7 @@ export async function openHttp(
         .map(({ setting, ...finding }) => ({ name: setting, ...finding })),
   });
   const services = toServices(config, { ...deps, audit, log, checks });
-  const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
+  const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate, clientOf };
   const app = createHttpApp(services);
   const server = new HttpServer({
     ...shared,

@@ -3,6 +3,7 @@ import type { Isolation } from '../engines/isolation.ts';
 import { confine } from '../engines/jail/jail.ts';
 import { type ImageRecord, type Images, openImages } from '../images/index.ts';
 import { Bakery, Profiles } from '../images/profiles.ts';
+import { openSnapshotStore, type StoredImages } from '../snapshot-store/index.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 
@@ -22,11 +23,13 @@ export async function openRootfs(
     ? new Bakery({ dataDir, agentDir: helpers.agent, npmDir: helpers.npm, log })
     : undefined;
   resources.defer(() => bakery?.stop());
+  const depot = config.images && openDepot(config, resources);
   const images =
     config.images &&
     (await openImages({
       dataDir,
       records: store.table<ImageRecord>('images'),
+      depot,
       maxBytes: config.images.diskBytes,
       allowedDirs: config.images.allowedDirs,
       converter: {
@@ -40,4 +43,15 @@ export async function openRootfs(
     }));
   resources.defer(() => images?.stop());
   return { profiles: new Profiles(dataDir, bakery), images };
+}
+
+/** Hosts of a fleet share images where they have a snapshot store; a host alone would only send them. */
+function openDepot(
+  { fleet, snapshotStore }: AppContext['config'],
+  resources: AppContext['resources'],
+): StoredImages | undefined {
+  if (fleet === undefined || snapshotStore === undefined) return undefined;
+  const { store } = openSnapshotStore(snapshotStore);
+  resources.defer(() => store.close());
+  return store.images;
 }

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { Authenticator } from '../http/authentication.ts';
 import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
 import { type AuditSink, audit, auditRefusal, newRequestId } from '../http/middleware.ts';
+import { type ClientOf, nameClient } from '../http/server/client-address.ts';
 import {
   type AllowedHost,
   type Cors,
@@ -49,8 +50,9 @@ export type E2bFrontOptions = {
   /** Of the host names of sandboxes, with its port. */
   readonly domain: () => string;
   readonly allowedHosts: readonly AllowedHost[];
-  /** The client of a request that a gateway of the fleet passed on; undefined: it came from no gateway. */
-  readonly clientOf?: (request: IncomingMessage) => string | undefined;
+  readonly clientOf?: ClientOf;
+  /** Whether a gateway of the fleet asks it by itself. */
+  readonly isQuestion?: (request: IncomingMessage) => boolean;
   /** Origins of the control plane. */
   readonly cors: Cors;
   readonly log: Logger;
@@ -93,11 +95,12 @@ export class E2bFront implements ServedGateway {
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const isAsked = isOwnerRequest(request) && this.#options.clientOf?.(request) !== undefined;
+      const isAsked = isOwnerRequest(request) && this.#options.isQuestion?.(request) === true;
       if (isAsked) return await answerOwner(this.#access, request, response);
       const { kind } = findTarget(request, this.#options.addresses);
       // The gateway has checks of its own.
       if (kind === 'port') return await this.#options.ports.serve(request, response);
+      nameClient(request, this.#options.clientOf);
       const isEnvd = kind === 'envd';
       const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
       this.#check(request, origins);

@@ -67,6 +67,8 @@ export interface Catalogue {
   place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;
   /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */
   forget(place: Place): Promise<void>;
+  /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */
+  find(id: string, tenant: string | undefined, signal: AbortSignal): Promise<Place | undefined>;
   /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */
   watch(signal: AbortSignal): Promise<FleetMap>;
 }

@@ -1,6 +1,6 @@
 // A fleet of hosts: the node agent of each, and the gateway before them.
 export type { Doors } from './catalogue.ts';
-export { CLIENT_HEADER, readClientHeader } from './client-header.ts';
+export { CLIENT_HEADER, isQuestion, readClientHeader } from './client-header.ts';
 export { E2bDoor, type E2bDoorOptions } from './front/e2b-door.ts';
 export { FleetFront } from './front/front.ts';
 export { HostConnections } from './front/host-connections.ts';

@@ -15,6 +15,7 @@ import {
 } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { findRoute, toPath } from './serve-routes.ts';
+import { addressOfClient } from './server/client-address.ts';
 
 /** The part of the key registry that authentication needs. */
 export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid'>;
@@ -75,13 +76,14 @@ export class Authenticator {
   }
 
   /** Checks a request before its body is read and the app sees it. AppError unauthenticated, forbidden. */
-  async admit({ method = '', url, headers, socket }: IncomingMessage): Promise<void> {
+  async admit(request: IncomingMessage): Promise<void> {
+    const { method = '', url, headers } = request;
     const route = findRoute(method, toPath(url));
     if (route?.access === 'public') return;
     const principal = await this.authenticate({
       authorization: headers.authorization,
       protocols: headers['sec-websocket-protocol'],
-      address: socket.remoteAddress ?? 'local',
+      address: addressOfClient(request),
     });
     if (route !== undefined) assertAccess(principal, route);
   }

@@ -9,6 +9,7 @@ import type { Principal } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 import type { AwakeSandbox, CommitHook, SandboxHost } from '../sandboxes/interface.ts';
+import { addressOfClient } from './server/client-address.ts';
 
 /** A connection that a route may hijack instead of answering. `head` holds the bytes received after the request. */
 export type Takeover = {
@@ -109,7 +110,7 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
 /** The IP address of the client, or `local`. */
 export function addressOf(c: HttpContext): string {
   const env: HttpContext['env'] | undefined = c.env;
-  return env?.caller?.address ?? env?.incoming?.socket.remoteAddress ?? 'local';
+  return env?.caller?.address ?? (env?.incoming === undefined ? 'local' : addressOfClient(env.incoming));
 }
 
 /** Emits `close` at the end of the response. Undefined without a server. */

@@ -13,6 +13,7 @@ export {
   type Placement,
 } from './placement.ts';
 export { Certificate } from './server/certificate.ts';
+export { type ClientOf, nameClient } from './server/client-address.ts';
 export { Cors } from './server/request-check.ts';
 export { HttpServer } from './server/server.ts';
 export type { EngineInfo, HostReport, HttpServices, ProfileInfo } from './services.ts';

@@ -15,6 +15,7 @@ import { type ConsoleFiles, toConsoleEntrance } from './console-files.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf, MAX_LOGGED_CHARS } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { findRoute, toPath } from './serve-routes.ts';
+import { addressOfClient } from './server/client-address.ts';
 
 // Gives every request an id and returns it in a header. Uses the id of the client if it is valid.
 export const REQUEST_ID_HEADER = 'X-Request-Id';
@@ -177,16 +178,17 @@ export function audit(sink: AuditSink) {
 /** Records a request that was refused before the app saw it. */
 export function auditRefusal(
   sink: AuditSink,
-  { method = '', url, socket }: IncomingMessage,
+  request: IncomingMessage,
   error: unknown,
   requestId: string,
 ): void {
+  const { method = '', url } = request;
   const path = toPath(url);
   const { status, body } = toErrorAnswer(error, requestId);
   sink.write({
     event: 'refused',
     request: requestId,
-    address: socket.remoteAddress ?? 'local',
+    address: addressOfClient(request),
     ...describeTarget(method, path),
     ...judge(status, body.error),
     status,

@@ -95,8 +95,23 @@ async function store(
     );
   const image = known ?? (await convert(deps, laidOut, layers, work));
   faults.reach('image.converted');
+  const updated = await commitImage(records, image, names, { isNew: known === undefined });
+  faults.reach('image.committed');
+  return updated;
+}
+
+/**
+ * Gives an image these names. `isNew`: its record replaces an older one, but for the labels that clients set. AppError
+ * invalid_argument for too many names.
+ */
+export async function commitImage(
+  records: Table<ImageRecord>,
+  image: StoredImage,
+  names: readonly string[],
+  { isNew }: { readonly isNew: boolean },
+): Promise<StoredImage> {
   // What else changes these records, such as their labels, is neither lost nor in between.
-  const updated = await records.atomically(() => {
+  return await records.atomically(() => {
     const current = records.get(image.id) ?? image.record;
     const refs = [...new Set([...current.refs, ...names])];
     if (refs.length > MAX_REFS)
@@ -110,13 +125,11 @@ async function store(
       void records.put(id, { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) });
     }
     const { labels } = current;
-    const base = known === undefined ? image.record : current;
+    const base = isNew ? image.record : current;
     const record = { ...base, ...(labels && { labels }), refs, usedAtMs: Date.now() };
     void records.put(image.id, record);
     return { id: image.id, record };
   });
-  faults.reach('image.committed');
-  return updated;
 }
 
 async function convert(

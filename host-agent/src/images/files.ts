@@ -52,10 +52,10 @@ export class ImageFiles {
   }
 
   /** Keeps a root filesystem until disposal, even if its image is deleted. Rejects with ENOENT when it is gone. */
-  async hold(rootfsDigest: string): Promise<AsyncDisposable> {
+  async hold(rootfsDigest: string): Promise<AsyncDisposable & { readonly path: string }> {
     const name = join(this.#heldDir, `${OWN_MARK}${randomUUID()}`);
     await link(this.rootfsPath(rootfsDigest), name);
-    return { [Symbol.asyncDispose]: () => rm(name, { force: true }) };
+    return { path: name, [Symbol.asyncDispose]: () => rm(name, { force: true }) };
   }
 
   /**

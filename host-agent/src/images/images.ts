@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { type Labels, show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
-import { chooseEvicted } from '../lib/fair-share.ts';
 import { type BuildRequest, buildImage, type Fetch, type ImageBuilderDeps } from './build-image.ts';
+import { chooseEvictedImages } from './eviction.ts';
 import type { Chunks } from './fetch/archive.ts';
 import type { Report } from './fetch/download-progress.ts';
 import { fetchFromChunks, fetchFromLayout } from './fetch/fetcher.ts';
@@ -19,10 +19,10 @@ import {
   type ImageRecord,
   isMeaningless,
   isPullable,
-  MAX_RECORDS_BYTES,
   type StoredImage,
 } from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
+import type { FetchTask, SharedImages } from './shared-images.ts';
 import { SingleFlight } from './single-flight.ts';
 
 export type PullMode = 'missing' | 'always' | 'never';
@@ -32,7 +32,11 @@ export type ImagesOptions = ImageBuilderDeps & {
   readonly maxBytes: number;
   /** Directories of the host whose files a create may use as images. */
   readonly allowedDirs: readonly string[];
+  /** Absent: this host is in no fleet with a snapshot store. */
+  readonly shared?: SharedImages | undefined;
 };
+
+const WHOLE_DIGEST = /^(?:sha256:)?([\da-f]{64})$/;
 
 export type PullOptions = {
   /** Called with a line for people about each step. */
@@ -61,12 +65,14 @@ export class Images {
     const { log } = this.#options;
     const sweep = () => this.#sweep().catch((error) => log.warn({ err: error }, 'cannot sweep the images'));
     this.#sweeping = setInterval(sweep, KEPT_MS).unref();
+    this.#options.shared?.start();
   }
 
   /** Cancels the running pulls. */
   async stop(): Promise<void> {
     clearInterval(this.#sweeping);
     await this.#pulls.stop(new AppError('cancelled', 'the daemon is stopping'));
+    await this.#options.shared?.stop();
   }
 
   /** Oldest first. */
@@ -104,16 +110,21 @@ export class Images {
       throw new AppError('invalid_argument', message);
     }
     const reference = isPullable(text) ? parseReference(text) : undefined;
-    if (mode === 'never' || reference === undefined) throw notFound(text, mode);
+    const { shared } = this.#options;
+    const name = reference === undefined ? WHOLE_DIGEST.exec(text)?.[1] : formatReference(reference);
+    if (mode === 'never' || name === undefined || (reference === undefined && shared === undefined))
+      throw notFound(text, mode);
     onMake?.();
     return await this.#pulls.run(
-      formatReference(reference),
-      (report, cancelled) =>
-        this.#create((options) => fetchFromRegistry(reference, options), {
-          report,
-          signal: cancelled,
-          owner,
-        }),
+      // A pull that must ask the registry takes no image of the fleet.
+      shared === undefined || mode === 'missing' ? name : `${mode} ${name}`,
+      async (report, cancelled) => {
+        const task = { report, signal: cancelled, owner };
+        const found = mode === 'missing' ? await this.#fetchShared(name, task) : undefined;
+        if (found !== undefined) return found;
+        if (reference === undefined) throw notFound(text, mode);
+        return await this.#create((options) => fetchFromRegistry(reference, options), task);
+      },
       { onEvent: onProgress, signal },
     );
   }
@@ -170,18 +181,25 @@ export class Images {
    * as `get`.
    */
   async delete(text: string): Promise<void> {
-    const found = this.#find(text);
+    const { shared } = this.#options;
     const reference = parseReference(text);
     const name = reference === undefined ? undefined : formatReference(reference);
-    const isName = name !== undefined && found.record.refs.includes(name);
-    if (isName && found.record.refs.length > 1) {
+    const found = findImage(this.#all(), text);
+    if (found === undefined) {
+      // No host may have it any more, and the next create would fetch it.
+      if (name !== undefined && (await shared?.withdraw([name]))) return;
+      throw notFound(text);
+    }
+    if (name !== undefined && found.record.refs.includes(name) && found.record.refs.length > 1) {
       const { record } = await this.#change(found, (record) => ({
         ...record,
         refs: record.refs.filter((ref) => ref !== name),
       }));
+      await shared?.withdraw([name], found.id);
       if (record.refs.length > 0) return;
     }
     await this.#forget(found.id);
+    await shared?.remove(found);
     await this.#sweep();
   }
 
@@ -234,10 +252,18 @@ export class Images {
   /** Fetches, converts and stores an image; a failure leaves nothing behind. */
   async #create(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
     try {
-      return await buildImage(this.#options, { fetch, ...start });
+      const created = await buildImage(this.#options, { fetch, ...start });
+      this.#options.shared?.offer(created.id, { isLatest: true });
+      return created;
     } finally {
       await this.#evict();
     }
+  }
+
+  async #fetchShared(name: string, task: FetchTask): Promise<StoredImage | undefined> {
+    const found = await this.#options.shared?.fetch(name, task);
+    if (found !== undefined) await this.#evict();
+    return found;
   }
 
   /**
@@ -247,25 +273,7 @@ export class Images {
   async #evict(): Promise<void> {
     const { files, maxBytes, log } = this.#options;
     await this.#sweep();
-    const images = this.#all();
-    const newest = images.reduce((last, { record }) => Math.max(last, record.usedAtMs), 0);
-    const entries = await Promise.all(
-      images.map(async ({ id, record }) => ({
-        id,
-        refs: record.refs,
-        owner: record.owner,
-        size: await files.sizeOf(record),
-        recordBytes: Buffer.byteLength(JSON.stringify(record)),
-        usedAtMs: record.usedAtMs,
-        isPinned: record.usedAtMs === newest || (await files.isUsed(record)),
-      })),
-    );
-    // Shared blobs are on disk once, but counted for each image.
-    const shared = entries.reduce((sum, { size }) => sum + size, 0) - (await files.totalBytes());
-    const evictedForDisk = maxBytes === 0 ? [] : chooseEvicted(entries, maxBytes + Math.max(0, shared));
-    const left = entries.filter((entry) => !evictedForDisk.includes(entry));
-    const records = left.map((entry) => ({ ...entry, size: entry.recordBytes }));
-    for (const { id, refs } of [...evictedForDisk, ...chooseEvicted(records, MAX_RECORDS_BYTES)]) {
+    for (const { id, refs } of await chooseEvictedImages(this.#all(), { files, maxBytes })) {
       await this.#forget(id);
       log.info({ image: id, refs }, 'image evicted: image_disk_bytes is exceeded');
     }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Converter, type ConverterOptions } from './converter.ts';
 import { ImageFiles } from './files.ts';
 import { Images, type ImagesOptions } from './images.ts';
+import { type ImageDepot, SharedImages } from './shared-images.ts';
 
 export type { ConverterOptions } from './converter.ts';
 export type { LayerProgress, Report } from './fetch/download-progress.ts';
@@ -16,10 +17,16 @@ export {
   RootfsFinder,
   toUnknownRootfs,
 } from './rootfs-source.ts';
+export type { ImageDepot } from './shared-images.ts';
 
-export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyof typeof LIMITS> & {
+export type OpenImagesOptions = Omit<
+  ImagesOptions,
+  'files' | 'converter' | 'shared' | keyof typeof LIMITS
+> & {
   readonly dataDir: string;
   readonly converter: ConverterOptions;
+  /** Where the hosts of a fleet share images. */
+  readonly depot?: ImageDepot | undefined;
 } & Partial<typeof LIMITS>;
 
 const LIMITS = {
@@ -29,11 +36,19 @@ const LIMITS = {
   pullPauseMs: 1000,
 };
 
-export async function openImages({ dataDir, converter, ...options }: OpenImagesOptions): Promise<Images> {
+export async function openImages({
+  dataDir,
+  converter,
+  depot,
+  ...options
+}: OpenImagesOptions): Promise<Images> {
   const files = await ImageFiles.open(join(dataDir, 'images'));
+  const { records, log } = options;
+  const shared = depot && new SharedImages({ depot, files, records, log });
   const images = new Images({
     ...LIMITS,
     ...options,
+    shared,
     files,
     converter: new Converter(converter),
   });

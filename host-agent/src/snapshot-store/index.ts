@@ -4,3 +4,4 @@ export type { StoreManifest } from './manifest.ts';
 export { type OpenedSnapshotStore, openSnapshotStore, type StoreSettings } from './open-store.ts';
 export { SnapshotStore, type UploadResult } from './snapshot-store.ts';
 export type { StoreCollector } from './store-collector.ts';
+export type { StoredImages } from './stored-images.ts';

@@ -31,7 +31,9 @@ const fileSchema = z.strictObject({
 export const snapshotIdSchema = z.string().regex(/^snap_[0-9a-v]{13}$/);
 /** A paused sandbox that leaves its host, and which departure of it: none is ever overwritten. */
 export const parkedIdSchema = z.string().regex(/^sbx_[0-9a-v]{13}\/[0-9a-f]{32}$/);
-const idSchema = z.union([snapshotIdSchema, parkedIdSchema]);
+/** An image: SHA-256 of its root filesystem and config. */
+export const imageIdSchema = z.string().regex(/^[0-9a-f]{64}$/);
+const idSchema = z.union([snapshotIdSchema, parkedIdSchema, imageIdSchema]);
 
 const schema = z.strictObject({
   formatVersion: z.literal(STORE_FORMAT),
@@ -52,9 +54,15 @@ const decompress = promisify(zstdDecompress);
 export const MANIFESTS = 'snapshots/';
 /** Paused sandboxes between two hosts. */
 export const PARKED = 'sandboxes/';
+export const IMAGES = 'images/';
 
 export function manifestPath(id: string): string {
-  return `${id.startsWith('sbx_') ? PARKED : MANIFESTS}${id}`;
+  if (id.startsWith('sbx_')) return `${PARKED}${id}`;
+  return `${isImageId(id) ? IMAGES : MANIFESTS}${id}`;
+}
+
+export function isImageId(id: string): boolean {
+  return imageIdSchema.safeParse(id).success;
 }
 
 /** Undefined for what is no path of a manifest. */

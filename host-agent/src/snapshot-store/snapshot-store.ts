@@ -8,6 +8,7 @@ import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk, sealChunk } 
 import {
   chunkLength,
   idOfPath,
+  isImageId,
   MANIFESTS,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
@@ -22,6 +23,7 @@ import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './store-keys.ts';
+import { StoredImages } from './stored-images.ts';
 
 /** Marks of deleted snapshots: other hosts that have a copy remove it. */
 const DELETED = 'deleted/';
@@ -62,11 +64,13 @@ export class SnapshotStore {
   readonly #seen = new SeenChunks();
   /** Paused sandboxes between two hosts. */
   readonly parked: ParkedSandboxes;
+  readonly images: StoredImages;
 
   constructor({ bucket, keys }: StoreOptions) {
     this.#bucket = bucket;
     this.#keys = keys;
     this.parked = new ParkedSandboxes(bucket, keys);
+    this.images = new StoredImages(bucket, keys, this);
   }
 
   /** For messages and records. */
@@ -137,7 +141,7 @@ export class SnapshotStore {
 
   /** Undefined: the bucket has no such snapshot. AppError `internal` if its manifest is damaged, `upstream`. */
   async read(id: string, signal?: AbortSignal): Promise<StoreManifest | undefined> {
-    if (idOfPath(manifestPath(id)) !== id) return undefined;
+    if (idOfPath(manifestPath(id)) !== id || isImageId(id)) return undefined;
     const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
     return sealed && (await openManifest(this.#keys, id, sealed));
   }

@@ -4,7 +4,9 @@ import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import {
   chunkLength,
+  IMAGES,
   idOfPath,
+  isImageId,
   MANIFESTS,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
@@ -15,6 +17,7 @@ import {
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
 import type { StoreKeys } from './store-keys.ts';
+import { collectImages } from './stored-images.ts';
 
 const CHUNKS = 'chunks/';
 const DELETED = 'deleted/';
@@ -28,6 +31,7 @@ const DELETE_TIMEOUT_MS = 10_000;
 
 export type Collected = {
   readonly snapshots: number;
+  readonly images: number;
   readonly chunks: number;
   /** Named by no snapshot, and too young. */
   readonly waiting: number;
@@ -39,12 +43,14 @@ export type StoreProblem = { readonly snapshot: string; readonly problem: string
 
 export type StoreVerdict = {
   readonly snapshots: number;
+  readonly images: number;
   readonly chunks: number;
   readonly problems: readonly StoreProblem[];
 };
 
 export type StoreStats = {
   readonly snapshots: number;
+  readonly images: number;
   readonly chunks: number;
   readonly chunkBytes: number;
   /** Of all snapshots, as if they shared nothing, before compression. */
@@ -86,14 +92,16 @@ export class StoreCollector {
         else young.add(key);
       }
     await this.#finishDeletes(signal);
-    let snapshots = 0;
+    await collectImages(this.#bucket, this.#keys, signal);
+    let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
         throw new AppError(
           'internal',
           `nothing was collected: ${manifest.problem}; restore or delete that snapshot`,
         );
-      snapshots += 1;
+      if (isImageId(manifest.id)) images += 1;
+      else snapshots += 1;
       for (const path of this.#pathsOf(manifest)) {
         candidates.delete(path);
         young.delete(path);
@@ -112,7 +120,7 @@ export class StoreCollector {
       removedBytes += sizeBytes;
     };
     await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
-    return { snapshots, chunks, waiting, removed, removedBytes };
+    return { snapshots, images, chunks, waiting, removed, removedBytes };
   }
 
   /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */
@@ -142,9 +150,10 @@ export class StoreCollector {
         for (const { key, sizeBytes } of page) there.set(key, sizeBytes);
     const problems: StoreProblem[] = [];
     const checked = new Map<string, string | undefined>();
-    let snapshots = 0;
+    let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
-      snapshots += 1;
+      if (isImageId(manifest.id)) images += 1;
+      else snapshots += 1;
       if ('problem' in manifest) {
         problems.push({ snapshot: manifest.id, problem: manifest.problem });
         continue;
@@ -170,11 +179,11 @@ export class StoreCollector {
         await forEachAtOnce(file.chunks, MAX_REQUESTS, checkOne, signal);
       }
     }
-    return { snapshots, chunks: checked.size, problems };
+    return { snapshots, images, chunks: checked.size, problems };
   }
 
   async stats(signal: AbortSignal): Promise<StoreStats> {
-    let [snapshots, chunks, chunkBytes, contentBytes] = [0, 0, 0, 0];
+    let [snapshots, images, chunks, chunkBytes, contentBytes] = [0, 0, 0, 0, 0];
     for await (const page of this.#bucket.list(CHUNKS, signal))
       for (const { sizeBytes } of page) {
         chunks += 1;
@@ -182,11 +191,13 @@ export class StoreCollector {
       }
     const tenants = new Map<string | undefined, { snapshots: number; names: Set<string> }>();
     for await (const manifest of this.#manifests(signal)) {
-      snapshots += 1;
+      const isImage = isImageId(manifest.id);
+      if (isImage) images += 1;
+      else snapshots += 1;
       if ('problem' in manifest) continue;
       const own = tenants.get(manifest.tenant) ?? { snapshots: 0, names: new Set() };
       tenants.set(manifest.tenant, own);
-      own.snapshots += 1;
+      own.snapshots += isImage ? 0 : 1;
       for (const file of manifest.files)
         for (const [index, name] of file.chunks) {
           own.names.add(name);
@@ -196,19 +207,19 @@ export class StoreCollector {
     const byTenant = [...tenants].map(([tenant, { snapshots, names }]) => ({
       ...{ tenant, snapshots, chunks: names.size },
     }));
-    return { snapshots, chunks, chunkBytes, contentBytes, byTenant };
+    return { snapshots, images, chunks, chunkBytes, contentBytes, byTenant };
   }
 
   /** Those that cannot be read are there with the problem. */
   async *#manifests(
     signal: AbortSignal,
   ): AsyncGenerator<StoreManifest | { readonly id: string; readonly problem: string }> {
-    for (const path of [MANIFESTS, PARKED])
+    for (const path of [MANIFESTS, PARKED, IMAGES])
       for await (const page of this.#bucket.list(path, signal))
         for (const { key } of page) {
           const id = idOfPath(key);
           if (id === undefined) {
-            yield { id: key, problem: `${key} is no name of a snapshot or a paused sandbox` };
+            yield { id: key, problem: `${key} is no name of a snapshot, a paused sandbox or an image` };
             continue;
           }
           const sealed = await this.#bucket.get(key, MAX_SEALED_MANIFEST_BYTES, signal);

@@ -29,6 +29,9 @@ export class ApiServer {
   readonly #cut = new Set<string>();
   /** Requests are taken, and not answered. */
   isHung = false;
+  /** Events of watches of all places, which wait. */
+  readonly #late = new Map<ServerResponse, (() => void)[]>();
+  readonly #open = new Set<ServerResponse>();
   /** Of bootstrap; those that are valid now. */
   readonly bootstrapTokens = new Set<string>();
   /** What the controllers do about requests for certificates. */
@@ -87,6 +90,16 @@ export class ApiServer {
     this.objects.compacted = this.objects.version + 1;
     this.objects.create('nodes', '', { metadata: { name: `noise-${this.objects.version}` } } as KubeObject);
     for (const answer of this.#answers.keys()) answer.destroy();
+  }
+
+  /** The watches of all places that are open now hear nothing. Returns what ends it. */
+  delayWatches(): () => void {
+    for (const answer of this.#open) this.#late.set(answer, []);
+    return () => {
+      const waiting = [...this.#late.values()].flat();
+      this.#late.clear();
+      for (const write of waiting) write();
+    };
   }
 
   /** Of this user nothing arrives any more; answers that run stay open without a byte. */
@@ -215,7 +228,19 @@ export class ApiServer {
     const from = Number(url.searchParams.get('resourceVersion') ?? 0);
     response.writeHead(200, { 'content-type': 'application/json' });
     response.flushHeaders();
-    const write = (event: object): void => void response.write(`${JSON.stringify(event)}\n`);
+    const write = (event: object): void => {
+      const send = (): void => void response.write(`${JSON.stringify(event)}\n`);
+      const late = this.#late.get(response);
+      if (late === undefined) send();
+      else late.push(send);
+    };
+    if (resource === 'pods' && !url.searchParams.has('fieldSelector')) {
+      this.#open.add(response);
+      response.once('close', () => {
+        this.#open.delete(response);
+        this.#late.delete(response);
+      });
+    }
     try {
       const stop = this.objects.watch(resource, from, ({ type, object }) => {
         if (namespace !== undefined && namespace !== '' && object.metadata.namespace !== namespace) return;
@@ -274,8 +299,10 @@ export class ApiServer {
 
 function toFilter(query: URLSearchParams): (object: KubeObject) => boolean {
   const label = query.get('labelSelector');
+  const name = /^metadata\.name=(.*)$/.exec(query.get('fieldSelector') ?? '')?.[1];
   const node = /^spec\.nodeName=(.*)$/.exec(query.get('fieldSelector') ?? '')?.[1];
   return ({ metadata, spec }) =>
+    (name === undefined || metadata.name === name) &&
     (label === null || metadata.labels?.[label] !== undefined) &&
     (node === undefined || spec?.nodeName === node);
 }

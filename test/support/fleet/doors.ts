@@ -1,4 +1,5 @@
 // The doors of a fleet besides its REST interface: the ingress of a host, and that of a gateway.
+import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
@@ -9,6 +10,7 @@ import {
   type E2bDoorOptions,
   type FleetSeal,
   type HostPortsOptions,
+  isQuestion,
   openHostPorts,
   readClientHeader,
 } from '../../../host-agent/src/fleet/index.ts';
@@ -18,7 +20,6 @@ import {
   Access,
   Addresses,
   Gateway,
-  type GatewayOptions,
   IngressServer,
   type PortHost,
   RateLimits,
@@ -59,8 +60,11 @@ export function portHostTo(to: number, { manager }: MemoryDaemon): PortHost {
 }
 
 /** What a host of the fleet adds to the options of its ingress. */
-export function trusting(seal: FleetSeal): Required<Pick<GatewayOptions, 'clientOf'>> {
-  return { clientOf: ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal) };
+export function trusting(seal: FleetSeal) {
+  return {
+    clientOf: ({ headers }: IncomingMessage) => readClientHeader(headers[CLIENT_HEADER], seal),
+    isQuestion: (request: IncomingMessage) => isQuestion(request, seal),
+  };
 }
 
 export type IngressOptions = {

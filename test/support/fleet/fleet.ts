@@ -152,6 +152,7 @@ export class Fleet {
       secrets: daemon.secrets.secretStore,
       limits: LIMITS,
       portLinks: ingress?.portLinks,
+      ...trusting(seal),
       ...(authenticator && { authenticator }),
       ...options.services,
     });

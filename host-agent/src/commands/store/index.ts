@@ -31,18 +31,18 @@ function print(isJson: boolean, value: unknown, lines: readonly string[]): void 
 const verify: Command = {
   name: 'verify',
   operands: '',
-  summary: 'look for what every snapshot needs; fails when something is missing or damaged',
+  summary: 'look for what every snapshot and image needs; fails when something is missing or damaged',
   flags: {
     ...FLAGS,
     full: { type: 'boolean', help: 'read and decrypt all chunks, too: the whole store is transferred' },
   },
   run: (input, signal) =>
     withCollector(input, async (collector) => {
-      const { snapshots, chunks, problems } = await collector.verify(input.isSet('full'), signal);
+      const { snapshots, images, chunks, problems } = await collector.verify(input.isSet('full'), signal);
       const verdict = problems.length === 0 ? 'nothing is missing' : 'DAMAGED';
       const how = input.isSet('full') ? 'read' : 'looked for';
-      print(input.isSet('json'), { snapshots, chunks, problems }, [
-        `${snapshots} snapshots, ${chunks} chunks ${how}: ${verdict}`,
+      print(input.isSet('json'), { snapshots, images, chunks, problems }, [
+        `${snapshots} snapshots, ${images} images, ${chunks} chunks ${how}: ${verdict}`,
         ...problems.map(({ snapshot, problem }) => `problem: ${snapshot}: ${problem}`),
       ]);
       if (problems.length > 0) process.exitCode = 1;
@@ -52,14 +52,14 @@ const verify: Command = {
 const gc: Command = {
   name: 'gc',
   operands: '',
-  summary: 'delete chunks that no snapshot needs and that are a day old; hosts may go on meanwhile',
+  summary: 'delete chunks that no snapshot or image needs and that are a day old; hosts may go on meanwhile',
   flags: FLAGS,
   run: (input, signal) =>
     withCollector(input, async (collector) => {
-      const { snapshots, chunks, waiting, removed, removedBytes } = await collector.collect(signal);
-      const result = { snapshots, chunks, waiting, removed, removed_bytes: removedBytes };
+      const { snapshots, images, chunks, waiting, removed, removedBytes } = await collector.collect(signal);
+      const result = { snapshots, images, chunks, waiting, removed, removed_bytes: removedBytes };
       print(input.isSet('json'), result, [
-        `${snapshots} snapshots, ${chunks} chunks: ${removed} deleted (${toMib(removedBytes)}), ` +
+        `${snapshots} snapshots, ${images} images, ${chunks} chunks: ${removed} deleted (${toMib(removedBytes)}), ` +
           `${waiting} unused ones are younger than a day`,
       ]);
     }),
@@ -68,15 +68,16 @@ const gc: Command = {
 const stats: Command = {
   name: 'stats',
   operands: '',
-  summary: 'show how many snapshots the store has, and what they share',
+  summary: 'show how many snapshots and images the store has, and what they share',
   flags: FLAGS,
   run: (input, signal) =>
     withCollector(input, async (collector) => {
-      const { snapshots, chunks, chunkBytes, contentBytes, byTenant } = await collector.stats(signal);
+      const { snapshots, images, chunks, chunkBytes, contentBytes, byTenant } = await collector.stats(signal);
       const tenants = byTenant.map(({ tenant = '', ...counts }) => ({ tenant, ...counts }));
-      const result = { snapshots, chunks, chunk_bytes: chunkBytes, content_bytes: contentBytes, tenants };
+      const bytes = { chunk_bytes: chunkBytes, content_bytes: contentBytes };
+      const result = { snapshots, images, chunks, ...bytes, tenants };
       print(input.isSet('json'), result, [
-        `${snapshots} snapshots of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
+        `${snapshots} snapshots and ${images} images of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
         ...tenants.map(
           ({ tenant, snapshots, chunks }) =>
             `${tenant || '(no tenant)'}: ${snapshots} snapshots, ${chunks} chunks`,

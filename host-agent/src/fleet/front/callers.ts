@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
+import { clientHeader } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 
 const KEPT_MS = 10_000;
@@ -66,7 +67,7 @@ export class Callers {
     const { digest, hasKey } = identify(authorization);
     const kept = this.#kept.get(digest);
     if (kept !== undefined && kept.untilMs > performance.now()) return kept.caller;
-    const answer = await this.#ask(authorization, signal);
+    const answer = await this.#ask(authorization, clientHeader({ headers }), signal);
     if (answer.answer.statusCode !== 200) throw new RefusedCaller(answer);
     const { tenant } = answerBody.parse(JSON.parse(answer.body.toString()));
     const caller = { tenant, digest, hasKey };
@@ -90,9 +91,9 @@ export class Callers {
     }
   }
 
-  async #ask(authorization: string, signal: AbortSignal): Promise<HostAnswer> {
+  async #ask(authorization: string, client: readonly string[], signal: AbortSignal): Promise<HostAnswer> {
     signal.throwIfAborted();
-    const headers = authorization === '' ? [] : ['Authorization', authorization];
+    const headers = [...(authorization === '' ? [] : ['Authorization', authorization]), ...client];
     const done = new AbortController();
     const limit = AbortSignal.any([signal, done.signal, AbortSignal.timeout(ASK_MS)]);
     const asked: Promise<HostAnswer>[] = [];

@@ -23,17 +23,17 @@ import { Attempts } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
-import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { Creates } from './creates.ts';
 import { E2bHosts } from './e2b-hosts.ts';
 import { listByHost, listSandboxes } from './e2b-lists.ts';
+import { nameClient } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
 import { KeyedRequests } from './keyed.ts';
 import { pass } from './pass.ts';
-import { findPlace } from './places.ts';
+import { Places } from './places.ts';
 
 const MAX_UNNAMED = 64;
 const MAX_UNNAMED_OF_EACH = 16;
@@ -55,6 +55,7 @@ export class E2bDoor implements ServedGateway {
   readonly #options: E2bDoorOptions;
   readonly #hosts: E2bHosts;
   readonly #creates: Creates;
+  readonly #places: Places;
   readonly #ports: Gateway;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
@@ -74,6 +75,7 @@ export class E2bDoor implements ServedGateway {
       ...{ catalogue, map, seal, connections: this.#hosts, callers: this.#hosts, keyed: new KeyedRequests() },
       read: (request, body) => this.#hosts.readCreate(request, body),
     });
+    this.#places = new Places({ catalogue, map, callers: this.#hosts });
     this.#ports = openHostPorts({
       ...{ map, connections, seal, addresses, log, door: 'e2b' },
       rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0 }),
@@ -99,6 +101,7 @@ export class E2bDoor implements ServedGateway {
       const { kind, path, sought } = findTarget(request, this.#options.addresses);
       // The host has the checks of the rest.
       if (sought !== undefined) return await this.#ports.serve(request, response);
+      nameClient(request, this.#options.seal);
       const origins = kind === 'envd' ? EVERY_ORIGIN : this.#cors;
       const fault = findRefusal(request, this.#names, origins);
       if (fault !== undefined) throw fault;
@@ -132,14 +135,14 @@ export class E2bDoor implements ServedGateway {
     if (text === undefined) return await this.#passElsewhere(request, response, path, plain);
     const id = toOwnId(text);
     if (id === undefined) throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
-    const { host, place } = await this.#find(id, text);
+    const { host, place } = await this.#find(id, text, request);
     if (fork !== undefined && method === 'POST')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await this.#pass(request, response, path, host);
   }
 
-  async #find(id: string, text: string) {
-    return await findPlace(this.#options.map, id).catch((error: unknown) => {
+  async #find(id: string, text: string, request: IncomingMessage) {
+    return await this.#places.find(id, request).catch((error: unknown) => {
       if (!isAppError(error) || error.code !== 'not_found') throw error;
       throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
     });
@@ -177,9 +180,8 @@ export class E2bDoor implements ServedGateway {
     )
       throw new E2bError(401, 'missing signature query parameter');
     const address = socket.remoteAddress ?? 'local';
-    const proof = [CLIENT_HEADER, writeClientHeader(address, this.#options.seal)];
     const slot = this.#unnamed.acquire(address);
-    const id = await this.#hosts.findOwner(request, proof).finally(() => slot[Symbol.dispose]());
+    const id = await this.#hosts.findOwner(request, this.#options.seal).finally(() => slot[Symbol.dispose]());
     if (id !== undefined) {
       headers['e2b-sandbox-id'] = toE2bId(id);
       headers['e2b-sandbox-port'] = String(ENVD_PORT);

@@ -5,10 +5,13 @@ import { z } from 'zod';
 import { toOwnerRequest } from '../../e2b/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
+import { writeQuestion } from '../client-header.ts';
+import type { FleetSeal } from '../seal.ts';
 import type { JsonBody } from './body.ts';
 import type { Caller, Callers } from './callers.ts';
 import type { CreateRequest } from './creates.ts';
 import { FanOutLimits } from './fan-out.ts';
+import { clientHeader } from './headers.ts';
 import type { HostAnswer, HostConnections, HostExchange, HostRequest } from './host-connections.ts';
 
 const ASK_MS = 5000;
@@ -56,7 +59,7 @@ export class E2bHosts {
 
   async find(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
     const authorization = toAuthorization(request);
-    return await this.#callers.find({ headers: { ...(authorization && { authorization }) } }, signal);
+    return await this.#callers.find({ headers: { ...request.headers, authorization } }, signal);
   }
 
   async send(
@@ -81,7 +84,7 @@ export class E2bHosts {
       typeof headers[name] === 'string' ? [name, headers[name]] : [],
     );
     const limit = AbortSignal.timeout(ASK_MS);
-    const asked = { method: 'GET', path, headers: kept };
+    const asked = { method: 'GET', path, headers: [...kept, ...clientHeader(request)] };
     return await Promise.all(
       hosts.map(async (host) => {
         const found = await this.send(host, asked, undefined, limit, memory).catch(() => undefined);
@@ -91,10 +94,10 @@ export class E2bHosts {
   }
 
   /** The sandbox that is meant by a signed URL of a file, or by an access token. */
-  async findOwner(request: IncomingMessage, proof: readonly string[]): Promise<string | undefined> {
+  async findOwner(request: IncomingMessage, seal: FleetSeal): Promise<string | undefined> {
     const { path, headers } = toOwnerRequest(request);
     const limit = AbortSignal.timeout(ASK_MS);
-    const asked = { method: 'GET', path, headers: [...headers, ...proof] };
+    const asked = { method: 'GET', path, headers: [...headers, ...writeQuestion(path, seal)] };
     const found = await Promise.all(
       this.hosts().map(async (host) => {
         const answer = await this.send(host, asked, undefined, limit).catch(() => undefined);
@@ -123,7 +126,10 @@ export class E2bHosts {
     if (!isId && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
     using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const authorization = toAuthorization(request);
-    const headers = authorization === undefined ? [] : ['Authorization', authorization];
+    const headers = [
+      ...(authorization === undefined ? [] : ['Authorization', authorization]),
+      ...clientHeader(request),
+    ];
     const path = isId ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
     const limit = AbortSignal.timeout(ASK_MS);
     const asked = await Promise.all(

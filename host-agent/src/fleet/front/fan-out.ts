@@ -6,7 +6,7 @@ import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
 import { type Caller, type Callers, clientOf } from './callers.ts';
-import { toHostHeaders } from './headers.ts';
+import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 
 const LIST_MS = 5000;
@@ -123,12 +123,7 @@ export class FanOut {
   ): Promise<readonly Asked[]> {
     const hosts = this.#deps.map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
-    const own = toHostHeaders(request);
-    const headers = own.flatMap((name, at) =>
-      at % 2 === 0 && /^(?:authorization|prefer|accept|x-request-id)$/i.test(name)
-        ? [name, own[at + 1] ?? '']
-        : [],
-    );
+    const headers = pickHostHeaders(request, ['authorization', 'prefer', 'accept', 'x-request-id']);
     const limit = AbortSignal.timeout(LIST_MS);
     const ask = async (host: Host): Promise<Asked> => {
       const asked = { method, path, headers };

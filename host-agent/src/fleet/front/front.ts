@@ -21,6 +21,8 @@ import { leadToConsole, type ServedConsole, serveConsole } from './console.ts';
 import { answer, Creates } from './creates.ts';
 import { FleetEvents } from './events/events.ts';
 import { FanOut } from './fan-out.ts';
+import { nameClient } from './headers.ts';
+import { serveHostChecks } from './host-checks.ts';
 import type { HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
@@ -30,7 +32,7 @@ import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { pass, passConnection } from './pass.ts';
-import { findPlace } from './places.ts';
+import { Places } from './places.ts';
 import { FleetSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 
@@ -66,12 +68,14 @@ export class FleetFront implements ServedGateway {
   readonly #callers: Callers;
   readonly #creates: Creates;
   readonly #lists: Lists;
+  readonly #fanOut: FanOut;
   readonly #tools: Tools;
   readonly #events: FleetEvents;
   readonly #fleetMetrics: FleetMetrics;
   readonly #hostTable: HostTable;
   readonly #secrets: FleetSecrets;
   readonly #images: FleetImages;
+  readonly #places: Places;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
@@ -88,9 +92,11 @@ export class FleetFront implements ServedGateway {
     this.#fleetMetrics = new FleetMetrics({ map, connections, callers: this.#callers, own: this.metrics });
     const catalogue = this.metrics.watch(options.catalogue);
     const callers = this.#callers;
+    this.#places = new Places({ catalogue, map, callers });
     const keyed = new KeyedRequests();
     const fanOut = new FanOut({ map, connections, callers });
     this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
+    this.#fanOut = fanOut;
     this.#lists = new Lists(fanOut);
     const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
     this.#tools = new Tools({ callers, serve, log: options.log });
@@ -120,6 +126,7 @@ export class FleetFront implements ServedGateway {
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const requestId = newRequestId();
     this.#begin(response);
+    nameClient(request, this.#options.seal);
     try {
       const refusal = findRefusal(request, this.#names, this.#cors);
       if (refusal !== undefined) throw refusal;
@@ -135,6 +142,7 @@ export class FleetFront implements ServedGateway {
     const { socket } = request;
     const requestId = newRequestId();
     this.#begin(socket);
+    nameClient(request, this.#options.seal);
     this.metrics.tunnelled(socket);
     socket.on('error', () => socket.destroy());
     try {
@@ -144,7 +152,7 @@ export class FleetFront implements ServedGateway {
       const id = SANDBOX.exec(toPath(path))?.[1];
       if (id === undefined)
         throw new HttpError('unknown_path', 'there is nothing at this path that takes a connection');
-      const { host } = await findPlace(this.#options.map, id);
+      const { host } = await this.#places.find(id, request);
       await passConnection({ request, host, path }, head, this.#options.connections);
     } catch (error) {
       this.#report(request, error, requestId);
@@ -192,6 +200,7 @@ export class FleetFront implements ServedGateway {
         return await this.#images.change(request, response, path, 'PATCH');
       case 'deleteImage':
         return await this.#images.change(request, response, path, 'DELETE');
+      case 'importImage':
       case 'importSnapshot': {
         const key = [request.headers['idempotency-key']].flat()[0];
         const host = chooseImportHost(this.#options.map, key);
@@ -207,6 +216,8 @@ export class FleetFront implements ServedGateway {
         return await this.#secrets.change(request, response, path, 'DELETE');
       case 'listHosts':
         return await this.#hostTable.serve(request, response);
+      case 'checkHost':
+        return await serveHostChecks(this.#fanOut, request, response, path);
       case 'readMetrics':
         return await this.#fleetMetrics.serve(request, response, path);
       case 'followEvents':
@@ -239,7 +250,7 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const { host, place } = await findPlace(this.#options.map, id);
+    const { host, place } = await this.#places.find(id, request);
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, this.#options.connections);

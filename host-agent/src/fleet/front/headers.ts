@@ -3,6 +3,8 @@
 import type { IncomingMessage } from 'node:http';
 import { PLACE_HEADER } from '../../http/index.ts';
 import { HOP_BY_HOP } from '../../ingress/headers.ts';
+import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
+import type { FleetSeal } from '../seal.ts';
 
 /** The gateway has checked them for its own name; a host has another. */
 const CHECKED: ReadonlySet<string> = new Set([
@@ -14,8 +16,32 @@ const CHECKED: ReadonlySet<string> = new Set([
   'sec-fetch-dest',
 ]);
 
+/** What must reach the host is not for the client to drop. */
+const NEEDED: readonly string[] = ['authorization', 'content-length', CLIENT_HEADER];
+
 /** In pairs, as `rawHeaders` has them, in the order in which they came. */
 export type RawHeaders = readonly string[];
+
+/** Writes into a request who its client is, in place of what the client says; before it is sent on. */
+export function nameClient(request: IncomingMessage, seal: FleetSeal): void {
+  const { rawHeaders, headers, socket } = request;
+  const header = writeClientHeader(socket.remoteAddress ?? 'local', seal);
+  const kept = keep(rawHeaders, (name) => name !== CLIENT_HEADER);
+  rawHeaders.splice(0, rawHeaders.length, ...kept, CLIENT_HEADER, header);
+  headers[CLIENT_HEADER] = header;
+}
+
+/** What `nameClient` wrote, of a request that the gateway makes itself. */
+export function clientHeader({ headers }: Pick<IncomingMessage, 'headers'>): string[] {
+  const header = headers[CLIENT_HEADER];
+  return typeof header === 'string' ? [CLIENT_HEADER, header] : [];
+}
+
+/** Those of `toHostHeaders` with these names, and the client. */
+export function pickHostHeaders(request: IncomingMessage, names: readonly string[]): string[] {
+  const isKept = (name: string): boolean => names.includes(name) || name === CLIENT_HEADER;
+  return keep(toHostHeaders(request), isKept);
+}
 
 /** Of a request that is sent on, without those that delimit its body. */
 export function toHostHeaders({ rawHeaders, headers }: IncomingMessage): string[] {
@@ -37,13 +63,12 @@ function isOwn(name: string): boolean {
   return name === PLACE_HEADER || CHECKED.has(name);
 }
 
-/** What must reach the other side is not for the client to drop. */
 function namedByConnection(value: string | undefined): ReadonlySet<string> {
   const names = (value ?? '')
     .toLowerCase()
     .split(',')
     .map((name) => name.trim());
-  return new Set(names.filter((name) => name !== 'authorization' && name !== 'content-length'));
+  return new Set(names.filter((name) => !NEEDED.includes(name)));
 }
 
 function keep(raw: RawHeaders, isKept: (name: string) => boolean): string[] {

@@ -9,7 +9,7 @@ import { type JsonBody, readJsonBody, Sending } from './body.ts';
 import type { Callers } from './callers.ts';
 import { answer } from './creates.ts';
 import { type Asked, type FanOut, isDone, keyRefusalOf, refusalOf } from './fan-out.ts';
-import { toHostHeaders } from './headers.ts';
+import { pickHostHeaders } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { parseJson } from './json.ts';
 import { type KeyedRequests, signalOf } from './keyed.ts';
@@ -20,6 +20,7 @@ const CHANGE_MS = 30_000;
 /** As a host waits for a registry. */
 const PULL_MS = 15 * 60_000;
 const MAX_NAMED = 64;
+const KEPT_HEADERS = ['authorization', 'prefer', 'content-type', 'idempotency-key', 'x-request-id'];
 
 const image = z.looseObject({
   digest: z.string(),
@@ -155,12 +156,7 @@ export class FleetImages {
   }
 
   #headersOf(request: IncomingMessage, body: JsonBody, accept: string): string[] {
-    const own = toHostHeaders(request);
-    const kept = own.flatMap((name, at) =>
-      at % 2 === 0 && /^(?:authorization|prefer|content-type|idempotency-key|x-request-id)$/i.test(name)
-        ? [name, own[at + 1] ?? '']
-        : [],
-    );
+    const kept = pickHostHeaders(request, KEPT_HEADERS);
     return [...kept, 'Accept', accept, 'Content-Length', String(body.bytes.length)];
   }
 

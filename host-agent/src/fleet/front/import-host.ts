@@ -1,5 +1,5 @@
-// Which host takes a snapshot that is imported. It needs no place, as nothing runs yet: the host with the fewest places
-// takes it, and the id leads there afterwards.
+// Which host takes a snapshot or an image that is imported. It needs no place, as nothing runs yet: the host with the
+// fewest places takes it, and its id or digest leads there afterwards.
 import { createHash } from 'node:crypto';
 import { AppError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';

@@ -13,10 +13,10 @@ export class OwnInterface {
     this.#server = createServer((request, response) => void serve(request, response));
   }
 
-  /** For a client with that Authorization; `signal` ends its requests. */
-  as(authorization: string | undefined, signal: AbortSignal): Transport {
+  /** For the client of a request; `signal` ends those that are made for it. */
+  as(client: IncomingMessage | undefined, signal: AbortSignal): Transport {
     return {
-      send: (request) => this.#send(request, authorization, signal),
+      send: (request) => this.#send(request, client, signal),
       open: () => {
         throw new Error('a request within the gateway has no connection to hijack');
       },
@@ -25,10 +25,10 @@ export class OwnInterface {
 
   async #send(
     { method, path, headers, body, signal: own }: WireRequest,
-    authorization: string | undefined,
-    client: AbortSignal,
+    client: IncomingMessage | undefined,
+    left: AbortSignal,
   ): Promise<WireAnswer> {
-    const signal = AbortSignal.any([own, client]);
+    const signal = AbortSignal.any([own, left]);
     signal.throwIfAborted();
     const [near, far] = duplexPair();
     near.once('close', () => far.destroy());
@@ -37,7 +37,8 @@ export class OwnInterface {
       'close',
       () => far.writableFinished || near.destroy(new Error('the gateway closed the connection')),
     );
-    this.#server.emit('connection', far);
+    const authorization = client?.headers.authorization;
+    this.#server.emit('connection', Object.assign(far, { remoteAddress: client?.socket.remoteAddress }));
     const outgoing = requestHttp({
       ...{ method, path, signal, createConnection: () => near },
       headers: { ...headers, host: 'localhost', ...(authorization !== undefined && { authorization }) },

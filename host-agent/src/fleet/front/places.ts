@@ -1,19 +1,67 @@
-// Where a sandbox is.
+// Where a sandbox is: in the map, or in the engine, which may know it earlier.
+import type { IncomingMessage } from 'node:http';
+import { RateLimits } from '../../ingress/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
-import type { FleetMap, Host, Place } from '../catalogue.ts';
+import { TokenBucket } from '../../lib/token-bucket.ts';
+import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
+import type { Callers } from './callers.ts';
 
 /** Another gateway may have made it just now. */
 const UNKNOWN_WAIT_MS = 250;
+/** For the key and the engine together; then the map decides alone. */
+const ASK_MS = 1000;
+/** Ids that the map does not know, for which one key may have the engine asked; bursts are ten times as many. */
+const ASKED_PER_S = 5;
+/** Of all keys together. */
+const ALL_ASKED_PER_S = 50;
 
-/** AppError not_found; upstream when its host left the fleet; exhausted when the map may be too old to know it. */
+export type FoundPlace = { readonly host: Host; readonly place: Place };
+
+export type PlacesDeps = {
+  readonly map: FleetMap;
+  readonly catalogue: Pick<Catalogue, 'find'>;
+  readonly callers: Pick<Callers, 'find'>;
+};
+
+/** Has the engine asked once before a sandbox is unknown: only for keys that a host accepts, and so often. */
+export class Places {
+  readonly #deps: PlacesDeps;
+  readonly #limits = new RateLimits({ clientPerS: ASKED_PER_S, sandboxPerS: 0 });
+  readonly #all = new TokenBucket(ALL_ASKED_PER_S, ALL_ASKED_PER_S * 10);
+
+  constructor(deps: PlacesDeps) {
+    this.#deps = deps;
+  }
+
+  /** AppError as `findPlace`. */
+  async find(id: string, request: Pick<IncomingMessage, 'headers'>): Promise<FoundPlace> {
+    return await findPlace(this.#deps.map, id, () => this.#ask(id, request));
+  }
+
+  /** Rejects if the engine may not be asked, or does not answer in time. */
+  async #ask(id: string, request: Pick<IncomingMessage, 'headers'>): Promise<Place | undefined> {
+    const { callers, catalogue } = this.#deps;
+    const signal = AbortSignal.timeout(ASK_MS);
+    const { tenant, digest } = await callers.find(request, signal);
+    this.#limits.countClient(digest);
+    if (!this.#all.take()) throw new AppError('exhausted', 'the engine is asked too often');
+    return await catalogue.find(id, tenant, signal);
+  }
+}
+
+/**
+ * `ask`: the engine. AppError not_found; upstream when its host left the fleet; exhausted when the map may be too old
+ * to know it.
+ */
 export async function findPlace(
   map: FleetMap,
   id: string,
-): Promise<{ readonly host: Host; readonly place: Place }> {
+  ask: () => Promise<Place | undefined> = () => Promise.reject(new Error('not asked')),
+): Promise<FoundPlace> {
   const missing = new AppError('not_found', `sandbox ${id.slice(0, 100)} does not exist`);
   if (!isId('sbx', id)) throw missing;
-  const place = map.find(id) ?? (map.isCurrent ? await map.settle(id, UNKNOWN_WAIT_MS) : undefined);
+  const place = await findKnown(map, id, ask);
   if (place === undefined) {
     if (map.isCurrent) throw missing;
     const message = `sandbox ${id} is not known here, and the engine of the fleet does not answer`;
@@ -25,4 +73,20 @@ export async function findPlace(
   if (host !== undefined) return { host, place };
   if (place.host === undefined) throw missing;
   throw new AppError('upstream', `the host ${place.host} of the sandbox left the fleet`);
+}
+
+async function findKnown(
+  map: FleetMap,
+  id: string,
+  ask: () => Promise<Place | undefined>,
+): Promise<Place | undefined> {
+  const known = map.find(id);
+  if (known?.host !== undefined) return known;
+  try {
+    const found = await ask();
+    if (found?.host !== undefined || found === undefined) return map.find(id) ?? found;
+  } catch {
+    // The map decides.
+  }
+  return map.find(id) ?? (map.isCurrent ? await map.settle(id, UNKNOWN_WAIT_MS) : undefined);
 }

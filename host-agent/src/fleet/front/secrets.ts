@@ -9,7 +9,7 @@ import { type JsonBody, readJsonBody, Sending } from './body.ts';
 import type { Callers } from './callers.ts';
 import { answer } from './creates.ts';
 import { type Asked, type FanOut, isDone, keyRefusalOf, refusalOf } from './fan-out.ts';
-import { toHostHeaders } from './headers.ts';
+import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { parseJson } from './json.ts';
 import { send } from './lists.ts';
@@ -18,6 +18,14 @@ import { send } from './lists.ts';
 const CHANGE_MS = 20_000;
 /** The same change reaches all hosts within this time. */
 const SAME_CHANGE_MS = 60_000;
+const KEPT_HEADERS = [
+  'authorization',
+  'prefer',
+  'accept',
+  'content-type',
+  'content-encoding',
+  'x-request-id',
+];
 const DONE = { PUT: [200], DELETE: [204, 404] } as const;
 
 const secret = z.looseObject({
@@ -133,13 +141,7 @@ export class FleetSecrets {
   ): Promise<readonly Asked[]> {
     const hosts = this.#deps.map.hosts();
     if (hosts.length === 0) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
-    const own = toHostHeaders(request);
-    const kept = own.flatMap((name, at) =>
-      at % 2 === 0 &&
-      /^(?:authorization|prefer|accept|content-type|content-encoding|x-request-id)$/i.test(name)
-        ? [name, own[at + 1] ?? '']
-        : [],
-    );
+    const kept = pickHostHeaders(request, KEPT_HEADERS);
     const headers = [...kept, 'Content-Length', String(body.bytes.length)];
     const limit = AbortSignal.timeout(CHANGE_MS);
     const sending = new Sending(body, hosts.length);

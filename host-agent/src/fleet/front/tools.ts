@@ -30,7 +30,7 @@ export class Tools {
     const app = createMcpApp({
       ...{ log, stopping },
       principalOf: (c) => this.#principalOf(c),
-      connect: (c, signal) => own.as(c.env.incoming?.headers.authorization, signal),
+      connect: (c, signal) => own.as(c.env.incoming, signal),
     });
     this.#listener = getRequestListener(answerDirectly({ app, log, ending: stopping }), {
       hostname: 'localhost',

@@ -40,6 +40,8 @@ const node = z.object({
   status: z.object({ conditions: z.array(condition).default([]) }).prefault({}),
 });
 
+const list = z.object({ items: z.array(z.unknown()) });
+
 export type Pod = z.output<typeof pod>;
 export type Node = z.output<typeof node>;
 
@@ -49,6 +51,11 @@ export function readPod(object: unknown): Pod | undefined {
 
 export function readNode(object: unknown): Node | undefined {
   return node.safeParse(object).data;
+}
+
+/** Of a list. */
+export function readItems(object: unknown): readonly unknown[] {
+  return list.safeParse(object).data?.items ?? [];
 }
 
 /** `100m` → 0.1, `1Gi` → 2^30. Undefined for what is no quantity. */

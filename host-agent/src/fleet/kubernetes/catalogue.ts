@@ -5,12 +5,12 @@ import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { type Catalogue, ClaimTaken, type FleetMap, type Place, type PlaceRequest } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
-import { podPath } from '../kube/objects.ts';
+import { PODS, podPath, readItems } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
-import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
+import { PLACE_LABEL, type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
 const WRITE_MS = 1500;
@@ -104,6 +104,15 @@ export class KubernetesCatalogue implements Catalogue {
       void this.forget(this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid) ?? place);
       throw error instanceof ClaimTaken ? error : explain(error, namespace);
     }
+  }
+
+  async find(id: string, tenant: string | undefined, signal: AbortSignal): Promise<Place | undefined> {
+    const { client, seal, namespace } = this.#options;
+    const path = tenant === undefined ? PODS : podPath(toNamespace(namespace, tenant));
+    const query = { fieldSelector: `metadata.name=${toPodName({ id })}`, labelSelector: PLACE_LABEL };
+    const found = await client.request({ method: 'GET', path, query, signal, timeoutMs: this.#writeMs });
+    const [place] = readItems(found).flatMap((pod) => readPlacePod(pod, seal) ?? []);
+    return place;
   }
 
   async forget(place: Place): Promise<void> {

@@ -13,6 +13,7 @@ import { HttpError } from '../errors.ts';
 import { type AuditSink, auditRefusal, newRequestId } from '../middleware.ts';
 import { AcceptGate, nameClients } from './accept-gate.ts';
 import type { Certificate } from './certificate.ts';
+import { type ClientOf, nameClient } from './client-address.ts';
 import { Connections, Handshakes } from './connections.ts';
 import { DisconnectDetector, type PeerLookup } from './disconnect-detector.ts';
 import { installHijack } from './hijack.ts';
@@ -38,6 +39,9 @@ const SLOW_READER_MS = 10_000;
 /** Maximum number of connections in the TLS handshake, as a share of the maximum number of connections. */
 const HANDSHAKE_SHARE = 1 / 4;
 
+/** All that begin with a request. */
+const REQUEST_EVENTS = ['request', 'checkContinue', 'checkExpectation', 'connect', 'upgrade'] as const;
+
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
@@ -51,6 +55,7 @@ export type HttpServerOptions = {
   readonly corsOrigins?: readonly string[];
   /** Absent: no TLS. */
   readonly certificate?: Certificate | undefined;
+  readonly clientOf?: ClientOf;
   readonly maxConnections?: number;
   /** Limits of one client. Absent: one client may use all connections. */
   readonly clientShare?: {
@@ -113,6 +118,8 @@ export class HttpServer {
     this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
     this.#gate = new AcceptGate(this.#connections, clientShare && nameClients(clientShare.peersProgram), log);
     this.#server = createNodeServer(certificate, { headersTimeoutMs: options.headersTimeoutMs });
+    for (const event of REQUEST_EVENTS)
+      this.#server.on(event, (request: IncomingMessage) => nameClient(request, options.clientOf));
     this.#serveRequests(options);
     this.#refuseConnect();
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { type Images, openImages } from '../../../../host-agent/src/images/index.ts';
+import { type ImageDepot, type Images, openImages } from '../../../../host-agent/src/images/index.ts';
 import { type Faults, NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import type { Table } from '../../../../host-agent/src/store/store.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
@@ -147,6 +147,7 @@ export class World {
       maxBytes = 0,
       allowedDirs = [],
       runtime = HELPERS.runtime,
+      depot,
       ...limits
     }: {
       faults?: Faults;
@@ -157,6 +158,7 @@ export class World {
       pullPauseMs?: number;
       /** Of the converter. */
       runtime?: string;
+      depot?: ImageDepot;
     } = {},
   ) {
     mkdirSync(dataDir, { recursive: true });
@@ -167,6 +169,7 @@ export class World {
       converter: { runtime, script: HELPERS.converter },
       maxBytes,
       allowedDirs,
+      depot,
       ...limits,
       faults,
       log: pino({ level: 'silent' }),

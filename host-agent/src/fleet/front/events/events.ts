@@ -9,7 +9,7 @@ import type { FleetMap, Host } from '../../catalogue.ts';
 import { type Callers, clientOf } from '../callers.ts';
 import { answer } from '../creates.ts';
 import { isNotPermitted } from '../fan-out.ts';
-import { toHostHeaders } from '../headers.ts';
+import { pickHostHeaders } from '../headers.ts';
 import type { HostConnections } from '../host-connections.ts';
 import { HostEvents, type HostMessage, HostRefusal, timeOf } from './host-events.ts';
 import { HostStreams } from './host-streams.ts';
@@ -325,8 +325,5 @@ function toGone(hosts: readonly string[]): AppError {
 }
 
 function toHeaders(request: IncomingMessage): string[] {
-  const own = toHostHeaders(request);
-  return own.flatMap((name, at) =>
-    at % 2 === 0 && /^(?:authorization|x-request-id)$/i.test(name) ? [name, own[at + 1] ?? ''] : [],
-  );
+  return pickHostHeaders(request, ['authorization', 'x-request-id']);
 }

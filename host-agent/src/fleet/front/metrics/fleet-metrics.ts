@@ -6,6 +6,7 @@ import { AppError, isAppError } from '../../../lib/errors.ts';
 import type { FleetMap, Host } from '../../catalogue.ts';
 import { type Caller, type Callers, clientOf, identify, RefusedCaller } from '../callers.ts';
 import { refusalOf } from '../fan-out.ts';
+import { pickHostHeaders } from '../headers.ts';
 import type { HostAnswer, HostConnections } from '../host-connections.ts';
 import { Exposition } from './exposition.ts';
 import type { GatewayMetrics } from './gateway-metrics.ts';
@@ -52,11 +53,10 @@ export class FleetMetrics {
   /** RefusedCaller. AppError exhausted, upstream when no host answers who could check the key. */
   async serve(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const isOwnOnly = new URLSearchParams(path.split('?')[1] ?? '').get('hosts') === '0';
-    const { authorization = '' } = request.headers;
     // Only who may read them gets a slot.
     const caller = await this.#findPermitted(request, response, isOwnOnly);
     using _slot = this.#limit.acquire(clientOf(caller));
-    const asked = isOwnOnly ? [] : await this.#askAll(authorization);
+    const asked = isOwnOnly ? [] : await this.#askAll(request);
     const accepted = asked.filter(({ found }) => found?.answer.statusCode === 200);
     if (!isOwnOnly && accepted.length === 0) this.#throwRefusal(asked, caller);
     const exposition = new Exposition();
@@ -83,7 +83,7 @@ export class FleetMetrics {
     const atMs = this.#permitted.get(caller.digest);
     const isPermitted = atMs !== undefined && performance.now() - atMs <= PERMITTED_MS;
     if (isPermitted && !isFresh) return caller;
-    const asked = await this.#check(authorization);
+    const asked = await this.#check(request);
     if (asked.some(({ found }) => found?.answer.statusCode === 200)) {
       this.#permit(caller);
       return caller;
@@ -109,20 +109,20 @@ export class FleetMetrics {
   }
 
   /** Whether one host accepts the key. */
-  async #check(authorization: string): Promise<readonly Asked[]> {
+  async #check(request: IncomingMessage): Promise<readonly Asked[]> {
     const hosts = this.#map.hosts().toSorted((a, b) => Number(b.isReady) - Number(a.isReady));
     for (const host of hosts.slice(0, 3)) {
-      const found = await this.#ask(host, 'HEAD', authorization).catch(() => undefined);
+      const found = await this.#ask(host, 'HEAD', request).catch(() => undefined);
       if (found !== undefined && (found.answer.statusCode ?? 500) < 500) return [{ host, found }];
     }
     return [];
   }
 
-  async #askAll(authorization: string): Promise<readonly Asked[]> {
+  async #askAll(request: IncomingMessage): Promise<readonly Asked[]> {
     const queue = new PQueue({ concurrency: MAX_ASKED_AT_ONCE });
     let left = MAX_TOTAL_BYTES;
     const ask = async (host: Host): Promise<Asked> => {
-      const found = left > 0 ? await this.#ask(host, 'GET', authorization).catch(() => undefined) : undefined;
+      const found = left > 0 ? await this.#ask(host, 'GET', request).catch(() => undefined) : undefined;
       left -= found?.body.length ?? 0;
       return { host, found };
     };
@@ -130,8 +130,8 @@ export class FleetMetrics {
     return await Promise.all(sorted.map((host) => queue.add(() => ask(host))));
   }
 
-  #ask(host: Host, method: string, authorization: string): Promise<HostAnswer> {
-    const headers = authorization === '' ? [] : ['Authorization', authorization];
+  #ask(host: Host, method: string, client: IncomingMessage): Promise<HostAnswer> {
+    const headers = pickHostHeaders(client, ['authorization']);
     const request = { method, path: '/metrics', headers };
     return this.#connections.send(host, request, undefined, AbortSignal.timeout(HOST_MS));
   }

@@ -87,6 +87,7 @@ export class GatewayMetrics implements Disposable {
   watch(catalogue: Catalogue): Catalogue {
     return {
       forget: (place) => catalogue.forget(place),
+      find: (id, tenant, signal) => catalogue.find(id, tenant, signal),
       watch: (signal) => catalogue.watch(signal),
       place: async (request, signal) => {
         const startedAtMs = performance.now();
