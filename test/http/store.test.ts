@@ -17,7 +17,9 @@ t.test('taken on one host, forked on two others, when the first is gone', async 
   const a = await start();
   const { id } = await a.take();
   await a.reached(id, 'stored');
-  t.equal(a.happened.filter(({ kind }) => kind === 'snapshot-stored').length, 1);
+  const stored = () => a.happened.filter(({ kind }) => kind === 'snapshot-stored');
+  await until(() => stored().length > 0, 'its event');
+  t.equal(stored().length, 1);
   await a.crash();
   await rm(a.home.dataDir, { recursive: true });
   await mkdir(a.home.dataDir);
