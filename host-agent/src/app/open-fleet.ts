@@ -1,12 +1,14 @@
 // Step of the start: this host as a node of a fleet.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 import { cpus } from 'node:os';
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
   CLIENT_HEADER,
   type Doors,
   FleetSeal,
+  ForeignPods,
   type IdentityRecord,
   isForBootstrap,
   KubeClient,
@@ -14,6 +16,7 @@ import {
   NodeAgent,
   NodeIdentity,
   type PlaceRecord,
+  type PodRecord,
   readClientHeader,
   readKubeconfig,
   toImageHolding,
@@ -28,6 +31,7 @@ import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
+import { PODS_TABLE, type PodDeps, toPodSandboxes } from './open-pods.ts';
 
 const MIB = 2 ** 20;
 /** The rest of what a Node may name is for images. */
@@ -42,6 +46,7 @@ export type FleetDeps = {
   readonly sandboxes: SandboxManager;
   readonly images: Pick<Images, 'list'> | undefined;
   readonly limits: Config['limits'];
+  readonly keys: PodDeps['keys'];
 };
 
 type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
@@ -75,6 +80,18 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     return { cpus: cpus().length, memoryMib: usableBytes / MIB, sandboxes: deps.limits.sandboxes };
   };
   let agent: NodeAgent | undefined;
+  let pods: ForeignPods | undefined;
+  const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
+    const opened = new ForeignPods({
+      ...{ client, seal, log, node: fleet.name, namespace: fleet.namespace, range: wanted.range },
+      records: deps.store.table<PodRecord>(PODS_TABLE),
+      sandboxes: toPodSandboxes(wanted.key, { ...deps, hasImages: deps.images !== undefined }, toLocal(deps)),
+      hostIp: toIp(url),
+      isFenced: () => of.isFenced,
+    });
+    void of.joined().then(() => opened.start());
+    return opened;
+  };
   const placement: Placement = {
     needsPlace: true,
     admit: async (request) => {
@@ -84,10 +101,11 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';
+    const url = new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`);
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
-      url: new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`),
+      url,
       doors: {
         ingress: toDoor(ingress, config.ingress?.tls !== undefined, fleet.url),
         e2b: toDoor(e2b, tls !== undefined, fleet.url),
@@ -96,17 +114,25 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       records: deps.store.table<PlaceRecord>('fleet_places'),
       sandboxes: toLocal(deps),
     });
+    if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
     if (identity === undefined) return agent.start();
     identity.start();
     void identity.found().then(() => agent?.start());
   };
   const stop = async (): Promise<void> => {
     await identity?.close();
+    await pods?.stop();
     await agent?.stop();
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
   return { placement, clientOf, join, stop };
+}
+
+/** The status of a pod has addresses only. */
+function toIp({ hostname }: URL): string | undefined {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 ? undefined : host;
 }
 
 /** Gateways reach it by the name or address by which they reach the REST API, where one is given. */

@@ -6,10 +6,17 @@ export { FleetFront } from './front/front.ts';
 export { HostConnections } from './front/host-connections.ts';
 export { type HostPortsOptions, openHostPorts } from './front/host-ports.ts';
 export type { PlaceRecord } from './host/decide.ts';
+export {
+  ForeignPods,
+  type PodCreate,
+  type PodRecord,
+  type PodSandboxes,
+} from './host/foreign-pods.ts';
 export { type IdentityRecord, NodeIdentity } from './host/identity.ts';
 export { type LocalSandboxes, NodeAgent } from './host/node-agent.ts';
 export { KubeClient } from './kube/client.ts';
 export { isForBootstrap, readKubeconfig } from './kube/kubeconfig.ts';
 export { KubernetesCatalogue } from './kubernetes/catalogue.ts';
 export { toImageHolding, toSnapshotHolding } from './kubernetes/holdings.ts';
+export type { Readiness } from './kubernetes/pod-wish.ts';
 export { FleetSeal } from './seal.ts';
