@@ -39,7 +39,9 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
       if (!checked.isValid) throw new AppError('invalid_argument', checked.problem);
       if (checked.value.image !== undefined && !deps.hasImages)
         throw new AppError('unsupported', 'this host has no images');
-      await sandboxes.as(principal).create({ ...toCreateOptions(checked.value), id }, signal);
+      const { vcpus, memory_mib: memoryMib } = checked.value;
+      const options = { ...toCreateOptions(checked.value), vcpus, memoryMib, id };
+      await sandboxes.as(principal).create(options, signal);
     },
     service: async (id, signal) => {
       const status = await runningOf(id).guest.service.control('status', undefined, signal);

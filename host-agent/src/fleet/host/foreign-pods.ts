@@ -92,6 +92,8 @@ export class ForeignPods {
   /** Pulls take long, so that creates have turns of their own. */
   readonly #creates: Turns;
   readonly #creating = new Map<string, AbortController>();
+  /** Creates that have failed, and are tried again by their turns. */
+  readonly #retried = new Set<string>();
   readonly #endings: PodEndings;
   readonly #stop = new AbortController();
   #known = new Map<string, ForeignPod>();
@@ -174,11 +176,15 @@ export class ForeignPods {
       if (found?.endsWithinS !== undefined) await this.#statuses.remove(found, this.#stop.signal);
       if (record !== undefined) await records.remove(id);
       this.#endings.forget(id);
+      this.#retried.delete(id);
       return;
     }
     if (record?.outcome !== undefined) return await this.#conclude(pod, record, record.outcome);
     const isMade = record?.startedAtMs !== undefined;
-    if (record === undefined || (!isMade && sandbox === undefined)) return this.#creates.enqueue(id);
+    if (record === undefined || (!isMade && sandbox === undefined)) {
+      if (!this.#retried.has(id)) this.#creates.enqueue(id);
+      return;
+    }
     if (sandbox === undefined)
       return await this.#conclude(
         pod,
@@ -202,11 +208,13 @@ export class ForeignPods {
     const pod = this.#known.get(id);
     const isMade = records.get(id)?.startedAtMs !== undefined || sandboxes.stateOf(id) !== undefined;
     if (!isWanted(pod) || isMade || this.#creating.has(id)) return;
-    if (isFenced()) throw new AppError('exhausted', 'this host cannot reach the API server');
     const creating = new AbortController();
     this.#creating.set(id, creating);
+    this.#retried.add(id);
     try {
+      if (isFenced()) throw new AppError('exhausted', 'this host cannot reach the API server');
       await this.#create(pod, AbortSignal.any([creating.signal, this.#stop.signal]));
+      this.#retried.delete(id);
     } finally {
       this.#creating.delete(id);
       this.#turns.enqueue(id);
