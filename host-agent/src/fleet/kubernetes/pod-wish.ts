@@ -135,7 +135,8 @@ const podSpec = z.strictObject({
   ...{ schedulingGates: ignored, priority: ignored, priorityClassName: ignored, preemptionPolicy: ignored },
   ...{ serviceAccount: ignored, serviceAccountName: ignored, automountServiceAccountToken: ignored },
   ...{ enableServiceLinks: ignored, dnsPolicy: ignored, hostname: ignored, subdomain: ignored, os: ignored },
-  hostUsers: ignored,
+  // Names are resolved by the daemon, which knows what the guest may reach.
+  ...{ hostUsers: ignored, dnsConfig: ignored },
 });
 
 type Spec = z.output<typeof podSpec>;
