@@ -23,7 +23,7 @@ export type PodDeps = {
 export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes): PodSandboxes {
   const { sandboxes } = deps;
   const schema = createSandboxRequest(deps.limits);
-  // A look is no use: it must not keep a sandbox from being idle.
+  // To ask is no use: it must not keep a sandbox from being idle.
   const runningOf = (id: string): RunningVm => {
     const running = sandboxes.find(id)?.running;
     if (running === undefined) throw new AppError('paused', `sandbox ${id} does not run`);

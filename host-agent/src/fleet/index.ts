@@ -6,14 +6,10 @@ export { FleetFront } from './front/front.ts';
 export { HostConnections } from './front/host-connections.ts';
 export { type HostPortsOptions, openHostPorts } from './front/host-ports.ts';
 export type { PlaceRecord } from './host/decide.ts';
-export {
-  ForeignPods,
-  type PodCreate,
-  type PodRecord,
-  type PodSandboxes,
-} from './host/foreign-pods.ts';
+export { ForeignPods } from './host/foreign-pods.ts';
 export { type IdentityRecord, NodeIdentity } from './host/identity.ts';
 export { type LocalSandboxes, NodeAgent } from './host/node-agent.ts';
+export type { PodCreate, PodRecord, PodSandboxes } from './host/pod-sandboxes.ts';
 export { KubeClient } from './kube/client.ts';
 export { isForBootstrap, readKubeconfig } from './kube/kubeconfig.ts';
 export { KubernetesCatalogue } from './kubernetes/catalogue.ts';

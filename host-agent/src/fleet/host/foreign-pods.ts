@@ -8,55 +8,19 @@ import type { KubeClient } from '../kube/client.ts';
 import { PODS, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
 import { type ForeignPod, hasPlaceLabel, readForeignPod, readTenant } from '../kubernetes/foreign-pods.ts';
-import { type Readiness, readContainer, readWish, type Wish } from '../kubernetes/pod-wish.ts';
+import { readContainer, readWish, type Wish } from '../kubernetes/pod-wish.ts';
 import { PLACE_LABEL } from '../kubernetes/pods.ts';
 import type { FleetSeal } from '../seal.ts';
-import type { LocalSandboxes } from './local-sandboxes.ts';
 import { chooseAddress } from './pod-addresses.ts';
 import { PodEndings } from './pod-endings.ts';
 import { readEnvironment } from './pod-environment.ts';
 import { failed, type PodOutcome, toOutcome } from './pod-outcome.ts';
+import type { PodRecord, PodRecords, PodSandboxes } from './pod-sandboxes.ts';
 import { type PodReport, type PodState, PodStatuses } from './pod-status.ts';
 import { Turns } from './turns.ts';
 
 const POLL_MS = 1000;
 const CALL_MS = 5000;
-
-/** Of a pod that has, had or is about to have a sandbox here; by the id of that. */
-export type PodRecord = {
-  readonly uid: string;
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  /** Of the pod; absent: no range of pods is routed here. */
-  readonly address?: string;
-  /** Absent: its sandbox was not there yet. */
-  readonly startedAtMs?: number;
-  /** Its sandbox ends, and the pod is told. */
-  readonly outcome?: PodOutcome;
-};
-
-export type PodRecords = {
-  get(id: string): PodRecord | undefined;
-  all(): { readonly id: string; readonly record: PodRecord }[];
-  put(id: string, record: PodRecord): Promise<void>;
-  remove(id: string): Promise<unknown>;
-};
-
-/** `body`: of POST /sandboxes. */
-export type PodCreate = {
-  readonly id: string;
-  readonly tenant: string | undefined;
-  readonly body: Readonly<Record<string, unknown>>;
-};
-
-export interface PodSandboxes extends Pick<LocalSandboxes, 'stateOf' | 'delete' | 'subscribe'> {
-  /** With the rights of the tenant's key for pods. AppError. */
-  create(create: PodCreate, signal: AbortSignal): Promise<void>;
-  /** Of one that runs; undefined: it has no service. AppError. */
-  service(id: string, signal: AbortSignal): Promise<ServiceStatus | undefined>;
-  stopService(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
-  isReady(id: string, readiness: Readiness, signal: AbortSignal): Promise<boolean>;
-}
 
 export type ForeignPodsOptions = {
   readonly client: KubeClient;
@@ -112,7 +76,7 @@ export class ForeignPods {
       });
     this.#turns = toTurns((id) => this.#reconcile(id));
     this.#creates = toTurns((id) => this.#createFor(id));
-    // Those that gateways made are among them: no label says of a pod that it is none.
+    // Those that gateways made are among them: the others need not have any label.
     this.#watch = new Watch({
       ...{ client, log, path: PODS, query: { fieldSelector: `spec.nodeName=${node}` } },
       onList: (objects) => {
@@ -293,7 +257,7 @@ export class ForeignPods {
         ...(reason !== undefined && { reason }),
       });
     this.#turns.later(id, pollMs);
-    // It is not woken for a look.
+    // It is not woken to be asked.
     if (sandboxState !== 'running') return await running(false, 'Paused');
     let service: ServiceStatus | undefined;
     try {

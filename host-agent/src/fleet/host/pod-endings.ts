@@ -1,6 +1,7 @@
-// Pods that are deleted: their services are told to stop, and have the grace period of the pod for it.
-import type { PodSandboxes } from './foreign-pods.ts';
+// Pods that are deleted: their services get the stop signal, and have the grace period of the pod to end.
+
 import { isStopped } from './pod-outcome.ts';
+import type { PodSandboxes } from './pod-sandboxes.ts';
 
 export class PodEndings {
   readonly #sandboxes: Pick<PodSandboxes, 'stateOf' | 'service' | 'stopService'>;
