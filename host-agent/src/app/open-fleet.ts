@@ -115,6 +115,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       sandboxes: toLocal(deps),
     });
     if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
+    else if (deps.store.table<PodRecord>(PODS_TABLE).all().length > 0)
+      log.error('pods of others run here, and without --pods-key they are not followed');
     if (identity === undefined) return agent.start();
     identity.start();
     void identity.found().then(() => agent?.start());

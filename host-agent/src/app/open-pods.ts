@@ -2,6 +2,7 @@
 import { request } from 'node:http';
 import { checkBody, createSandboxRequest } from '@sandboxd/api';
 import type { LocalSandboxes, PodCreate, PodSandboxes, Readiness } from '../fleet/index.ts';
+import type { GuestPorts } from '../guest/port-stream.ts';
 import { toCreateOptions } from '../http/index.ts';
 import { type KeyRegistry, OPERATOR, type Principal, stateOf } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
@@ -50,7 +51,7 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
     stopService: async (id, graceMs, signal) => {
       await runningOf(id).guest.service.control('stop', graceMs, signal);
     },
-    isReady: (id, readiness, signal) => isReady(runningOf(id), readiness, signal),
+    isReady: (id, readiness, signal) => isReady(runningOf(id).guest, readiness, signal),
   };
 }
 
@@ -70,23 +71,27 @@ function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps[
   );
 }
 
-async function isReady(
-  { guest }: RunningVm,
+/** What `guest` answers is a guest's: it may be anything. */
+export async function isReady(
+  { ports }: { readonly ports: Pick<GuestPorts, 'connect'> },
   { port, path }: Readiness,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const connection = await guest.ports.connect(port, { signal });
+  const connection = await ports.connect(port, { signal });
+  connection.on('error', () => undefined);
   try {
     if (path === undefined) return true;
     const status = await new Promise<number>((resolve, reject) => {
       const asked = request(
         { path, signal, headers: { host: `localhost:${port}` }, createConnection: () => connection },
         (response) => {
-          response.resume();
+          response.on('error', () => undefined);
           resolve(response.statusCode ?? 0);
         },
       );
-      asked.once('error', reject);
+      asked.on('error', reject);
+      // Also when it switches protocols, without an error.
+      asked.on('close', () => reject(new Error('no answer')));
       asked.end();
     });
     return status >= 200 && status < 400;

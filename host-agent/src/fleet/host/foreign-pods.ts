@@ -21,6 +21,9 @@ import { Turns } from './turns.ts';
 
 const POLL_MS = 1000;
 const CALL_MS = 5000;
+const PROBE_MS = 2000;
+/** Guests that do not answer are asked more rarely: a turn waits for each. */
+const SLOW_FACTOR = 10;
 
 export type ForeignPodsOptions = {
   readonly client: KubeClient;
@@ -263,6 +266,7 @@ export class ForeignPods {
     try {
       service = await sandboxes.service(id, this.#limit());
     } catch {
+      this.#turns.later(id, pollMs * SLOW_FACTOR);
       return await running(false, 'GuestUnreachable');
     }
     const outcome = service && toOutcome(service, wish.restartPolicy);
@@ -271,7 +275,8 @@ export class ForeignPods {
       return await running(false, 'ServiceNotRunning', service);
     const { readiness } = wish;
     const isReady =
-      readiness === undefined || (await sandboxes.isReady(id, readiness, this.#limit()).catch(() => false));
+      readiness === undefined ||
+      (await sandboxes.isReady(id, readiness, this.#limit(PROBE_MS)).catch(() => false));
     await running(isReady, isReady ? undefined : 'ReadinessProbe', service);
   }
 
@@ -302,8 +307,8 @@ export class ForeignPods {
     return address;
   }
 
-  #limit(): AbortSignal {
-    return AbortSignal.any([AbortSignal.timeout(CALL_MS), this.#stop.signal]);
+  #limit(limitMs = CALL_MS): AbortSignal {
+    return AbortSignal.any([AbortSignal.timeout(limitMs), this.#stop.signal]);
   }
 }
 
