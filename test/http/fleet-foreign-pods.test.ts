@@ -4,6 +4,8 @@ import t, { type Test } from 'tap';
 import { ask, type Fleet, type FleetHost, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
+import { startS3 } from '../support/s3/server.ts';
+import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { type Keyring, openKeyring } from './keyed.ts';
@@ -315,4 +317,25 @@ t.test('how a pod ends: by its service, by a delete, by its host, and by a chang
   t.match((await phaseOf(fleet, 'resized', 'Failed')).status, { reason: 'SizeChanged' });
   fleet.api.objects.change('pods', podOf(fleet, 'evicted') as KubeObject, { status: { phase: 'Failed' } });
   await until(() => host.podRecords.all().every(({ id }) => id !== idOf('evicted')), 'evicted');
+});
+
+t.test('a cordoned node keeps its pods, and a create there is refused', async (t) => {
+  const settings = makeStoreSettings(t, (await startS3(t)).url);
+  const { fleet, host } = await start(t, { snapshotStore: openTestStore(t, settings).store });
+  await makePod(fleet, 'stays');
+  await phaseOf(fleet, 'stays', 'Running');
+  const other = await host.daemon.manager.create({}, undefined);
+  const node = fleet.api.objects.get('nodes', '', 'h0');
+  fleet.api.objects.change('nodes', node, { spec: { unschedulable: true } });
+  const { drain } = host.daemon.manager.moves;
+  await until(() => drain.progress().sandboxes.some(({ state }) => state === 'offered'), 'one is offered');
+  const id = podOf(fleet, 'stays')?.metadata.annotations?.['sandboxd.dev/id'] ?? '';
+  t.match(Object.fromEntries(drain.progress().sandboxes.map((each) => [each.id, each.state])), {
+    [id]: 'stays',
+    [other.id]: 'offered',
+  });
+  t.equal(host.daemon.manager.find(id)?.state, 'running');
+  const late = toPod('late', { spec: { nodeName: 'h0' } }) as KubeObject;
+  fleet.api.objects.create('pods', 'sandboxd-acme', late);
+  t.match((await phaseOf(fleet, 'late', 'Failed')).status, { reason: 'OutOfCapacity', message: /drained/ });
 });
