@@ -1,15 +1,13 @@
 // What the fleet relies on in a control plane of Kubernetes. It runs against the stand-in, and with KUBE (a kubeconfig)
 // against a real one: so the stand-in stays what it stands for.
 import { randomBytes, X509Certificate } from 'node:crypto';
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { parseAllDocuments } from 'yaml';
 import type { KubeClient } from '../../host-agent/src/fleet/index.ts';
 import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
 import { ApiServer } from '../support/fleet/api-server.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
+import { makeBootstrapToken, post, postManifests, readManifests } from '../support/fleet/real-cluster.ts';
 import { Signer } from '../support/fleet/signer.ts';
 import { startS3 } from '../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
@@ -35,29 +33,6 @@ async function eventually(isTrue: () => Promise<boolean>, what: string): Promise
 
 async function list(client: KubeClient, path: string): Promise<Listed['items']> {
   return ((await client.request({ method: 'GET', path })) as Listed).items;
-}
-
-const MANIFESTS = join(import.meta.dirname, '../../deploy/kubernetes');
-
-type Manifest = { apiVersion: string; kind: string; metadata: { name: string; namespace?: string } };
-
-function readManifests(pattern: string): Manifest[] {
-  return globSync(pattern, { cwd: MANIFESTS }).flatMap((name) =>
-    parseAllDocuments(readFileSync(join(MANIFESTS, name), 'utf8')).map((each) => each.toJS() as Manifest),
-  );
-}
-
-/** Rejects unless it is accepted, or there already. */
-async function post(client: KubeClient, body: Manifest, query: Record<string, string> = {}): Promise<void> {
-  const { apiVersion, kind, metadata } = body;
-  const scope = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
-  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-  const plural = `${kind.toLowerCase()}s`;
-  await client
-    .request({ method: 'POST', path: `${group}${scope}/${plural}`, body, query })
-    .catch((error: unknown) => {
-      if (!isRefusal(error, 409)) throw error;
-    });
 }
 
 t.test('hosts, places and claims in a control plane', async (t) => {
@@ -171,31 +146,13 @@ t.test('a host with an identity of its own may change what is its own', async (t
   const fleet = new Fleet(t, api, namespace);
   const client = fleet.client();
   await post(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } });
-  const [id, secret] = [randomBytes(3).toString('hex'), randomBytes(8).toString('hex')];
-  const token = `${id}.${secret}`;
-  api?.bootstrapTokens.add(token);
   const paths = [
     `/api/v1/namespaces/${namespace}`,
     ...['a', 'b'].map((name) => `/api/v1/nodes/${name}-own-${RUN}`),
   ];
-  if (isReal) {
-    for (const body of readManifests('hosts.yaml')) await post(client, body);
-    const name = `bootstrap-token-${id}`;
-    const stringData = {
-      ...{ 'token-id': id, 'token-secret': secret, 'usage-bootstrap-authentication': 'true' },
-      'auth-extra-groups': 'system:bootstrappers:sandboxd',
-    };
-    const metadata = { name, namespace: 'kube-system' };
-    const body = {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      type: 'bootstrap.kubernetes.io/token',
-      metadata,
-      stringData,
-    };
-    await post(client, body);
-    paths.push(`/api/v1/namespaces/kube-system/secrets/${name}`);
-  }
+  if (isReal) await postManifests(client, 'hosts.yaml');
+  const token = isReal ? await makeBootstrapToken(t, client) : '0a1b2c.0123456789abcdef';
+  api?.bootstrapTokens.add(token);
   t.teardown(async () => {
     for (const path of isReal ? paths : [])
       await client.request({ method: 'DELETE', path }).catch(() => undefined);

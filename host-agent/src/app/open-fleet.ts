@@ -1,12 +1,14 @@
 // Step of the start: this host as a node of a fleet.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
 import { cpus } from 'node:os';
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
   CLIENT_HEADER,
   type Doors,
   FleetSeal,
+  ForeignPods,
   type IdentityRecord,
   isForBootstrap,
   isQuestion,
@@ -15,6 +17,7 @@ import {
   NodeAgent,
   NodeIdentity,
   type PlaceRecord,
+  type PodRecord,
   readClientHeader,
   readKubeconfig,
   toImageHolding,
@@ -29,6 +32,7 @@ import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
+import { PODS_TABLE, type PodDeps, toPodSandboxes } from './open-pods.ts';
 
 const MIB = 2 ** 20;
 /** The rest of what a Node may name is for images. */
@@ -43,6 +47,7 @@ export type FleetDeps = {
   readonly sandboxes: SandboxManager;
   readonly images: Pick<Images, 'list'> | undefined;
   readonly limits: Config['limits'];
+  readonly keys: PodDeps['keys'];
 };
 
 type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
@@ -79,6 +84,18 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     return { cpus: cpus().length, memoryMib: usableBytes / MIB, sandboxes: deps.limits.sandboxes };
   };
   let agent: NodeAgent | undefined;
+  let pods: ForeignPods | undefined;
+  const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
+    const opened = new ForeignPods({
+      ...{ client, seal, log, node: fleet.name, namespace: fleet.namespace, range: wanted.range },
+      records: deps.store.table<PodRecord>(PODS_TABLE),
+      sandboxes: toPodSandboxes(wanted.key, { ...deps, hasImages: deps.images !== undefined }, toLocal(deps)),
+      hostIp: toIp(url),
+      isFenced: () => of.isFenced,
+    });
+    void of.joined().then(() => opened.start());
+    return opened;
+  };
   const placement: Placement = {
     needsPlace: true,
     admit: async (request) => {
@@ -88,10 +105,11 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';
+    const url = new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`);
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
-      url: new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`),
+      url,
       doors: {
         ingress: toDoor(ingress, config.ingress?.tls !== undefined, fleet.url),
         e2b: toDoor(e2b, tls !== undefined, fleet.url),
@@ -100,18 +118,28 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       records: deps.store.table<PlaceRecord>('fleet_places'),
       sandboxes: toLocal(deps),
     });
+    if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
+    else if (deps.store.table<PodRecord>(PODS_TABLE).all().length > 0)
+      log.error('pods of others run here, and without --pods-key they are not followed');
     if (identity === undefined) return agent.start();
     identity.start();
     void identity.found().then(() => agent?.start());
   };
   const stop = async (): Promise<void> => {
     await identity?.close();
+    await pods?.stop();
     await agent?.stop();
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
   const isAsked: OpenedFleet['isQuestion'] = (request) => isQuestion(request, seal);
   return { placement, clientOf, isQuestion: isAsked, join, stop };
+}
+
+/** The status of a pod has addresses only. */
+function toIp({ hostname }: URL): string | undefined {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 ? undefined : host;
 }
 
 /** Gateways reach it by the name or address by which they reach the REST API, where one is given. */

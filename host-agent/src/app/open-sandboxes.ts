@@ -36,6 +36,7 @@ import { openSnapshotStore } from '../snapshot-store/index.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
+import { PODS_TABLE } from './open-pods.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
 import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
@@ -180,6 +181,7 @@ export async function openSandboxes(
       departures: store.table('departures'),
       arrivals: store.table('arrivals'),
       drain: store.table('drain'),
+      bound: store.table(PODS_TABLE),
     },
     comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,

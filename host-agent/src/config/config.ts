@@ -1,4 +1,5 @@
 // The daemon's configuration in the program's own terms: complete and validated.
+import { parseIpv4Range } from '../lib/ipv4.ts';
 import type { SettingValues } from './settings.ts';
 import { parseLocation } from './snapshot-store-settings.ts';
 import { type NamedSource, parseNamedPath, parseNamedSource, type TcpAddress } from './values.ts';
@@ -238,7 +239,8 @@ function toE2b(values: SettingValues) {
 }
 
 /** Undefined: this host is in no fleet. */
-function toFleet({ join, join_name, join_url, fleet_secret_file, fleet_namespace }: SettingValues) {
+function toFleet(values: SettingValues) {
+  const { join, join_name, join_url, fleet_secret_file, fleet_namespace, pods_key, pods_range } = values;
   if (join === undefined || fleet_secret_file === undefined) return undefined;
   return {
     kubeconfigPath: join,
@@ -247,6 +249,10 @@ function toFleet({ join, join_name, join_url, fleet_secret_file, fleet_namespace
     ...(join_url !== undefined && { url: join_url }),
     secretPath: fleet_secret_file,
     namespace: fleet_namespace,
+    /** Absent: pods of others are not run. */
+    ...(pods_key !== undefined && {
+      pods: { key: pods_key, range: pods_range === undefined ? undefined : parseIpv4Range(pods_range) },
+    }),
   };
 }
 

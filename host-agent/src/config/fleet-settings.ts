@@ -1,8 +1,18 @@
 // Settings of a host that is a node of a fleet.
 import { hostname } from 'node:os';
-import { path, text } from './values.ts';
+import { z } from 'zod';
+import { parseIpv4Range } from '../lib/ipv4.ts';
+import { path, type Setting, text } from './values.ts';
 
 const LABEL = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
+
+const podsRange: Setting<string> = {
+  schema: z.string().refine((range) => parseIpv4Range(range) !== undefined),
+  expected: 'a range of IPv4 addresses such as 10.244.7.0/24',
+  placeholder: 'range',
+  fromText: (value) => value,
+  help: 'addresses of these pods, which the network routes to this host; their ports are published there',
+};
 
 export const FLEET_SETTINGS = {
   join: path({
@@ -31,4 +41,16 @@ export const FLEET_SETTINGS = {
     placeholder: 'name',
     help: 'namespace of sandboxes without a tenant; a tenant’s is this name, a dash and the tenant',
   }),
+  pods_key: text({
+    pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/,
+    expected: 'a name of letters, digits, dots, dashes and underscores',
+    placeholder: 'name',
+    help:
+      'run pods of the runtime class sandboxd that others make, with the rights of the key of this name, and for a ' +
+      'tenant of this name, a dash and the tenant',
+  }),
+  pods_range: podsRange,
 };
+
+/** Settings without a default value. */
+export type OptionalFleetKey = 'join' | 'join_url' | 'fleet_secret_file' | 'pods_key' | 'pods_range';

@@ -218,10 +218,14 @@ function checkE2b(
 }
 
 function checkFleet(
-  { join, join_url, fleet_secret_file, listen }: SettingValues,
+  { join, join_url, fleet_secret_file, listen, pods_key, pods_range }: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
+  if (pods_key !== undefined && join === undefined)
+    problems.push(`${placeOf('pods_key')}: only a host of a fleet (join) runs pods`);
+  if (pods_range !== undefined && pods_key === undefined)
+    problems.push(`${placeOf('pods_range')}: without pods_key no pods are run`);
   if (join === undefined) return;
   const place = placeOf('join');
   if (fleet_secret_file === undefined)

@@ -10,7 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { FLEET_SETTINGS } from './fleet-settings.ts';
+import { FLEET_SETTINGS, type OptionalFleetKey } from './fleet-settings.ts';
 import { E2B_SETTINGS, INGRESS_SETTINGS, METRICS_SETTINGS, SECRETS_SETTINGS } from './module-settings.ts';
 import { type OptionalStoreKey, SNAPSHOT_STORE_SETTINGS } from './snapshot-store-settings.ts';
 import {
@@ -308,9 +308,7 @@ type OptionalKey =
   | 'metrics_listen'
   | 'ingress_listen'
   | 'e2b_listen'
-  | 'join'
-  | 'join_url'
-  | 'fleet_secret_file'
+  | OptionalFleetKey
   | OptionalStoreKey
   | 'ingress_tls_cert'
   | 'ingress_tls_key';

@@ -10,6 +10,7 @@ const ADVICE = 'a secret has 32 to 4096, such as those of `openssl rand -hex 32`
 /** What is sealed: each kind of statement has its own. */
 export type SealKind =
   | 'pod'
+  | 'foreign'
   | 'host'
   | 'place'
   | 'held'

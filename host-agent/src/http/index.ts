@@ -12,6 +12,7 @@ export {
   type PlacedSize,
   type Placement,
 } from './placement.ts';
+export { toCreateOptions } from './routes/sandboxes.ts';
 export { Certificate } from './server/certificate.ts';
 export { type ClientOf, nameClient } from './server/client-address.ts';
 export { Cors } from './server/request-check.ts';

@@ -11,7 +11,7 @@ import { Scheduler } from './scheduler.ts';
 import { Signer } from './signer.ts';
 
 const RESOURCE =
-  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces|certificatesigningrequests)(?:\/([^/]+))?(\/status)?$/;
+  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces|certificatesigningrequests|secrets|configmaps)(?:\/([^/]+))?(\/status)?$/;
 const TOKEN = 'a-token-of-the-test';
 const CLUSTER_WIDE = ['nodes', 'certificatesigningrequests'];
 
@@ -160,6 +160,7 @@ export class ApiServer {
       ...{ user, method, resource, namespace: scope, name, isStatus: isStatus !== undefined, body },
       fieldSelector: url.searchParams.get('fieldSelector'),
       found: name === undefined ? undefined : this.objects.find(resource, scope ?? '', name),
+      pods: this.objects.list('pods'),
     });
     if (url.searchParams.get('watch') === 'true') return this.#watch(url, resource, scope, response);
     this.requests.push(`${method} ${resource}`);

@@ -7,6 +7,7 @@ import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { parse } from 'yaml';
 import { readSnapshotHoldings, toLocal } from '../../../host-agent/src/app/open-fleet.ts';
+import { PODS_TABLE } from '../../../host-agent/src/app/open-pods.ts';
 import type { HostTls } from '../../../host-agent/src/fleet/front/host-connections.ts';
 import {
   FleetFront,
@@ -18,78 +19,29 @@ import {
   NodeAgent,
   NodeIdentity,
   type PlaceRecord,
+  type PodRecord,
   readKubeconfig,
 } from '../../../host-agent/src/fleet/index.ts';
-import type {
-  Authenticator,
-  ConsoleFiles,
-  HttpServer,
-  Placement,
-} from '../../../host-agent/src/http/index.ts';
+import type { ConsoleFiles, Placement } from '../../../host-agent/src/http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../../host-agent/src/http/server/hijack.ts';
-import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import { AnswerRecords } from '../../../host-agent/src/idempotency/index.ts';
 import { IngressServer } from '../../../host-agent/src/ingress/index.ts';
-import type { Issued } from '../../http/certificates.ts';
-import { type E2b, serveE2b } from '../../http/e2b-front.ts';
-import type { Keyring } from '../../http/keyed.ts';
+import { serveE2b } from '../../http/e2b-front.ts';
 import { serve } from '../../http/support.ts';
 import { NO_CONSOLE } from '../console.ts';
-import {
-  type MemoryDaemon,
-  type MemoryDaemonOptions,
-  makeHome,
-  startMemoryDaemon,
-} from '../memory-host/daemon.ts';
+import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../memory-host/daemon.ts';
 import { until } from '../until.ts';
 import { ApiServer } from './api-server.ts';
 import { portHostTo, serveHostIngress, trusting } from './doors.ts';
+import { openForeignPods } from './foreign.ts';
 import { startGateway } from './gateway-process.ts';
+import type { FleetHost, HostOptions } from './host.ts';
 import { Signer } from './signer.ts';
 
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
 
-export type FleetHost = {
-  readonly name: string;
-  readonly url: string;
-  readonly daemon: MemoryDaemon;
-  readonly agent: NodeAgent;
-  readonly server: HttpServer;
-  readonly ingress: IngressServer | undefined;
-  readonly ingressPort: number;
-  readonly e2b: E2b | undefined;
-  readonly records: { all(): { readonly id: string; readonly record: PlaceRecord }[] };
-  /** Of its Node, if it asked for one. */
-  readonly identity: NodeIdentity | undefined;
-  readonly client: KubeClient;
-  /** As a kill: the sandboxes go on, and the API server is told nothing. */
-  crash(): Promise<void>;
-};
-
-export type HostOptions = MemoryDaemonOptions & {
-  readonly authenticator?: Authenticator;
-  readonly token?: string;
-  readonly unusedMs?: number;
-  /** Until it has joined; by default, unless it has a token. */
-  readonly isAwaited?: boolean;
-  readonly fenceMs?: number;
-  readonly instance?: string;
-  /** It has an ingress: ports of sandboxes lead to that port of this machine. */
-  readonly ports?: number;
-  /** Of the ingress. */
-  readonly issued?: Issued;
-  /** It has a front for clients of E2B, with these keys. */
-  readonly e2b?: Keyring;
-  /** With an identity of its own, for which it asks with that token; `''`: it has none any more. */
-  readonly bootstrapToken?: string;
-  /** What it has; may be changed. */
-  readonly holdings?: readonly string[];
-  /** Of its identity. */
-  readonly now?: () => number;
-  /** Of its REST interface. */
-  readonly services?: Partial<HttpServices>;
-};
+export type { FleetHost, HostOptions };
 
 export class Fleet {
   readonly #t: Test;
@@ -189,6 +141,14 @@ export class Fleet {
       ...(options.fenceMs !== undefined && { fenceMs: options.fenceMs }),
       ...(options.unusedMs !== undefined && { unusedMs: options.unusedMs }),
     });
+    const podRecords = daemon.store.table<PodRecord>(PODS_TABLE);
+    const pods =
+      options.pods &&
+      openForeignPods(options.pods, daemon, {
+        ...{ client, seal, node: name, namespace: this.namespace, log: this.log, records: podRecords },
+        isFenced: () => agent?.isFenced === true,
+      });
+    if (pods !== undefined) void agent.joined().then(() => pods.start());
     identity?.start();
     if (identity === undefined) agent.start();
     else void identity.found().then(() => agent?.start());
@@ -196,6 +156,7 @@ export class Fleet {
     const stop = (): Promise<void> => {
       stopped ??= (async () => {
         await identity?.close();
+        await pods?.stop();
         await agent?.stop();
         client.close();
         await server.close();
@@ -224,6 +185,7 @@ export class Fleet {
       ingressPort: Number(ingress?.url.port),
       e2b,
       records,
+      podRecords,
       identity,
       client,
       crash,

@@ -17,6 +17,7 @@ export type NodeRequest = {
   readonly fieldSelector: string | null;
   readonly body: Record<string, unknown>;
   readonly found: KubeObject | undefined;
+  readonly pods: readonly KubeObject[];
 };
 
 /** Throws Refused. Users that are neither may do all. */
@@ -36,7 +37,7 @@ export function assertAllowed(request: NodeRequest): void {
 
 function mayNode(
   node: string,
-  { method, resource, namespace, name, isStatus, fieldSelector, body, found }: NodeRequest,
+  { method, resource, namespace, name, isStatus, fieldSelector, body, found, pods }: NodeRequest,
 ): boolean {
   const metadata = (body.metadata ?? {}) as { name?: string; labels?: Record<string, string> };
   switch (resource) {
@@ -47,6 +48,17 @@ function mayNode(
       if (method === 'PATCH')
         return name === node && body.spec === undefined && !hasReserved(metadata.labels);
       return method === 'GET' && (name === node || fieldSelector === `metadata.name=${node}`);
+    case 'secrets':
+    case 'configmaps': {
+      const key = resource === 'secrets' ? 'secretKeyRef' : 'configMapKeyRef';
+      const names = (pod: KubeObject): boolean =>
+        pod.spec?.nodeName === node &&
+        pod.metadata.namespace === namespace &&
+        pod.spec.containers.some((each: { env?: { valueFrom?: Record<string, { name: string }> }[] }) =>
+          each.env?.some(({ valueFrom }) => valueFrom?.[key]?.name === name),
+        );
+      return method === 'GET' && name !== undefined && pods.some(names);
+    }
     case 'leases':
       return namespace === 'kube-node-lease' && (name ?? metadata.name) === node;
     case 'pods': {

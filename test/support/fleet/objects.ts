@@ -11,11 +11,13 @@ export type KubeObject = {
     resourceVersion: string;
     creationTimestamp: string;
     deletionTimestamp?: string;
+    deletionGracePeriodSeconds?: number;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     finalizers?: string[] | null;
     ownerReferences?: { name: string; uid: string }[];
   };
+  data?: Record<string, string>;
   // biome-ignore lint/suspicious/noExplicitAny: of any kind.
   spec?: any;
   // biome-ignore lint/suspicious/noExplicitAny: of any kind.
@@ -117,7 +119,8 @@ export class Objects {
     const grace = graceS ?? (isBound ? (found.spec?.terminationGracePeriodSeconds ?? 30) : 0);
     if (!found.metadata.finalizers?.length && grace === 0) return this.#drop(resource, found);
     const deletionTimestamp = found.metadata.deletionTimestamp ?? new Date().toISOString();
-    return this.#put('MODIFIED', resource, { ...found, metadata: { ...found.metadata, deletionTimestamp } });
+    const metadata = { ...found.metadata, deletionTimestamp, deletionGracePeriodSeconds: grace };
+    return this.#put('MODIFIED', resource, { ...found, metadata });
   }
 
   /** Events after that version. Refused 410 when they are compacted. Returns what unsubscribes. */

@@ -50,6 +50,8 @@ export type AgentFaults = {
   leavesProcesses?: boolean;
   /** Nothing listens on its ports, and its service ended so often. */
   endedServices?: number;
+  /** Its service has ended with that code. */
+  exitedWith?: number;
 };
 
 export class MemoryAgent {
@@ -153,10 +155,13 @@ export class MemoryAgent {
       const { service } = this.state;
       const { endedServices: restarts = 0 } = this.#faults;
       const ended = restarts > 0 && { restarts, lastExit: { exitCode: 137, oomKilled: true } };
+      const { exitedWith: exitCode } = this.#faults;
       const status =
         service === null
           ? { state: 'idle' }
-          : { state: 'running', spec: { cmd: [...service.cmd] }, ...ended };
+          : exitCode !== undefined
+            ? { state: exitCode === 0 ? 'stopped' : 'failed', lastExit: { exitCode } }
+            : { state: 'running', spec: { cmd: [...service.cmd] }, ...ended };
       stream.finish({ serviceStatus: status });
     } else if (request.portConnect) {
       if (this.#faults.endedServices !== undefined)

@@ -122,6 +122,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     departures: store.table('departures'),
     arrivals: store.table('arrivals'),
     drain: store.table('drain'),
+    bound: store.table('fleet_pods'),
   };
   const engine = new MemoryEngine(home.host);
   const logs = new LogStore({

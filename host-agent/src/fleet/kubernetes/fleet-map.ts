@@ -5,15 +5,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { NODES, PODS, readNode, readPod } from '../kube/objects.ts';
 import { type Change, Watch } from '../kube/watch.ts';
 import type { FleetSeal } from '../seal.ts';
-import {
-  HOST_LABEL,
-  PLACE_LABEL,
-  type PlacePod,
-  readHost,
-  readPlacePod,
-  readPodName,
-  toPodName,
-} from './pods.ts';
+import { readAnyPlace } from './foreign-pods.ts';
+import { HOST_LABEL, PLACE_LABEL, type PlacePod, readHost, toPodName } from './pods.ts';
 
 export class PodMap implements FleetMap {
   readonly #seal: FleetSeal;
@@ -23,6 +16,8 @@ export class PodMap implements FleetMap {
   #places = new Map<string, readonly PlacePod[]>();
   /** A place came, changed or went; without one all may have. */
   onChange: (id?: string) => void = () => undefined;
+  /** Of all places, by the uid of the pod: its name does not say it where others made it. */
+  #ids = new Map<string, string>();
   #hosts = new Map<string, Host>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
@@ -32,8 +27,9 @@ export class PodMap implements FleetMap {
     this.#pods = new Watch({
       ...{ client, log, path: PODS, query: { labelSelector: PLACE_LABEL } },
       onList: (objects) => {
-        const places = objects.flatMap((object) => readPlacePod(object, seal) ?? []);
+        const places = objects.flatMap((object) => readAnyPlace(object, seal) ?? []);
         this.#places = Map.groupBy(places, ({ id }) => id);
+        this.#ids = new Map(places.map(({ uid, id }) => [uid, id]));
         for (const id of this.#waiting.keys()) this.#wake(id);
         this.onChange();
       },
@@ -140,17 +136,19 @@ export class PodMap implements FleetMap {
   }
 
   #changePod(change: Change, object: unknown): void {
-    const place = readPlacePod(object, this.#seal);
+    const place = readAnyPlace(object, this.#seal);
     if (change === 'put') {
       if (place === undefined) return;
       const others = this.placesOf(place.id).filter((each) => toPodName(each) !== toPodName(place));
       this.#places.set(place.id, [...others, place]);
+      this.#ids.set(place.uid, place.id);
       this.#wake(place.id);
       this.onChange(place.id);
       return;
     }
-    const { name = '', uid } = readPod(object)?.metadata ?? {};
-    const { id = '' } = readPodName(name) ?? {};
+    const { uid = '' } = readPod(object)?.metadata ?? {};
+    const id = this.#ids.get(uid) ?? '';
+    this.#ids.delete(uid);
     const left = this.placesOf(id).filter((each) => each.uid !== uid);
     if (left.length === this.placesOf(id).length) return;
     if (left.length > 0) this.#places.set(id, left);

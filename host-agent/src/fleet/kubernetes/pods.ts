@@ -13,7 +13,7 @@ export const PLACE_LABEL = 'sandboxd.dev/place';
 /** Only the host takes it away, so that a pod is there while its sandbox is. */
 export const FINALIZER = 'sandboxd.dev/host';
 export const SEAL = 'sandboxd.dev/seal';
-const SIZE = 'sandboxd.dev/size';
+export const SIZE = 'sandboxd.dev/size';
 const URL_ANNOTATION = 'sandboxd.dev/url';
 
 /** Requests of a vCPU, in thousandths of a CPU. Hosts have no limit of vCPUs in total; ten share a CPU. */

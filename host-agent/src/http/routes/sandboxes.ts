@@ -193,7 +193,7 @@ function toAudited({ name, labels, timeoutS, idle }: SandboxInfo) {
 }
 
 /** Converts the body of a create request to options. */
-function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSandboxOptions {
+export function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSandboxOptions {
   const { profile, image, pull, network, publish, service, name, labels, env } = body;
   return {
     ...(profile !== undefined && { rootfs: { kind: 'profile', name: profile } }),

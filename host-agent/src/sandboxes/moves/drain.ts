@@ -24,6 +24,8 @@ export type DrainDeps = {
   readonly records: Table<DrainRecord>;
   readonly sandboxes: () => Iterable<Sandbox>;
   readonly find: (id: string) => Sandbox | undefined;
+  /** It has no other place than this host. */
+  readonly isBound: (id: string) => boolean;
   readonly departures: Departures | undefined;
   readonly resume: (sandbox: Sandbox) => Promise<void>;
   readonly events: Pick<LifecycleEvents, 'subscribe'>;
@@ -194,7 +196,7 @@ export class Drain {
 
   /** A sandbox came while it is on, such as one whose create had begun before. */
   noteNew(id: string): void {
-    if (this.isOn) this.#queue.add(id);
+    if (this.isOn && !this.#deps.isBound(id)) this.#queue.add(id);
   }
 
   progress(): DrainProgress {
@@ -220,6 +222,8 @@ export class Drain {
     // Until its manifest is there, others do not find it.
     if (phase === 'offered' && !this.#active.has(id)) return { id, state: 'offered' };
     if (sandbox.state === 'failed') return { id, state: 'stays', reason: 'its VM has ended' };
+    if (this.#deps.isBound(id))
+      return { id, state: 'stays', reason: 'it is a pod of others, and ends with it' };
     const problem = this.#problems.get(id);
     const step = phase === undefined ? 'pausing' : 'sending';
     return {
@@ -230,13 +234,14 @@ export class Drain {
   }
 
   #enqueueAll(): void {
-    for (const { id } of this.#deps.sandboxes()) this.#queue.add(id);
+    for (const { id } of this.#deps.sandboxes()) this.noteNew(id);
   }
 
   async #depart(id: string): Promise<void> {
     const { find, departures } = this.#deps;
     const sandbox = find(id);
     if (!this.isOn || sandbox === undefined || sandbox.isGone || sandbox.state === 'failed') return;
+    if (this.#deps.isBound(id)) return;
     this.#active.add(id);
     try {
       await departures?.depart(sandbox);

@@ -67,6 +67,7 @@ export class Moves {
     this.drain = new Drain({
       ...{ records: tables.drain, departures: this.departures, find, events: context.events, log },
       sandboxes: () => sandboxes.values(),
+      isBound: (id) => tables.bound?.get(id) !== undefined,
       resume: (sandbox) => sleep.resume(sandbox),
       pollMs: movePollMs,
     });

@@ -8,4 +8,6 @@ export type MoveTables = {
   readonly departures: Table<DepartureRecord>;
   readonly arrivals: Table<ArrivalRecord>;
   readonly drain: Table<DrainRecord>;
+  /** Of sandboxes that have no other place than this host. */
+  readonly bound?: { get(id: string): unknown };
 };
