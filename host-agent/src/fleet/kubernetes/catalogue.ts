@@ -36,6 +36,8 @@ export type KubernetesOptions = {
   readonly writeMs?: number;
   readonly sweepMs?: number;
   readonly unboundMs?: number;
+  /** How long a host must be silent before what it was to take goes to another. */
+  readonly lostMs?: number;
 };
 
 export class KubernetesCatalogue implements Catalogue {
@@ -51,13 +53,14 @@ export class KubernetesCatalogue implements Catalogue {
   #unbound = new Map<string, number>();
 
   constructor(options: KubernetesOptions) {
-    const { client, seal, log } = options;
+    const { client, seal, log, lostMs } = options;
     this.#options = options;
     this.#writeMs = options.writeMs ?? WRITE_MS;
     this.#map = new PodMap(client, seal, log);
     this.#claims = new Claims(client, seal);
     const forget = (place: Place) => void this.forget(place);
-    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs: this.#writeMs });
+    const timeoutMs = this.#writeMs;
+    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs, lostMs });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {

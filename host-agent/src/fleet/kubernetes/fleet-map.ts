@@ -21,7 +21,7 @@ export class PodMap implements FleetMap {
   readonly #nodes: Watch;
   /** By id: one, and a second where its sandbox arrives. */
   #places = new Map<string, readonly PlacePod[]>();
-  /** A place came, changed or went; without one all may have. */
+  /** A place came, changed or went; without one all may have, or a host is ready, or not any more. */
   onChange: (id?: string) => void = () => undefined;
   #hosts = new Map<string, Host>();
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -44,11 +44,16 @@ export class PodMap implements FleetMap {
       onList: (objects) => {
         const hosts = objects.flatMap((object) => readHost(object, seal) ?? []);
         this.#hosts = new Map(hosts.map((host) => [host.name, host]));
+        this.onChange();
       },
       onChange: (change, object) => {
         const host = change === 'put' ? readHost(object, seal) : undefined;
-        if (host !== undefined) this.#hosts.set(host.name, host);
-        else this.#hosts.delete(toName(object));
+        const name = host?.name ?? toName(object);
+        const wasReady = this.#hosts.get(name)?.isReady;
+        if (host !== undefined) this.#hosts.set(name, host);
+        else this.#hosts.delete(name);
+        // Each beat of each host changes its Node.
+        if (wasReady !== host?.isReady) this.onChange();
       },
     });
   }
@@ -83,7 +88,9 @@ export class PodMap implements FleetMap {
     // No host has taken it yet: requests go to the one that it leaves.
     const arrival = all.find(({ move, leaves }) => move !== undefined && leaves === undefined);
     const source = all.find(({ leaves }) => leaves !== undefined);
-    const isMoving = arrival?.host !== undefined && arrival.phase === 'Pending';
+    // A host that is not heard of takes nothing, or has: the one that it leaves knows.
+    const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
+    const isMoving = isTaking && arrival.phase === 'Pending';
     const place = source ?? arrival;
     return place && { ...place, isMoving };
   }
