@@ -117,3 +117,57 @@ t.test('a place that changes is not withdrawn: a silent host may have the sandbo
   t.equal(hosts.filter(({ daemon }) => daemon.manager.list().length > 0).length, 1, 'one alone');
   await answers(url, id);
 });
+
+/** Without grace and finalizer, as `kubectl delete --force` does after an edit of the pod. */
+function removePod(fleet: Fleet, pod: Pods[number]): void {
+  const { namespace = '', name } = pod.metadata;
+  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
+  fleet.api.objects.delete('pods', namespace, name, 0);
+}
+
+t.test('a place that is removed by force after the claim is made again', async (t) => {
+  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t);
+  const b = await host('h1');
+  await fleet.ready(2);
+  let claims = 0;
+  s3.fault = async (method, key) => {
+    if (method !== 'PUT' || !/claims\/sbx/.test(key)) return undefined;
+    claims += 1;
+    // The claim is written, and its host has not said yet that it has the sandbox.
+    const pod = podsOf(fleet).find(({ spec }) => spec.nodeName === 'h1');
+    if (claims === 1 && pod !== undefined) removePod(fleet, pod);
+    return undefined;
+  };
+  cordon('h0');
+  await until(() => b.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
+  await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
+  const isPlaced = (): boolean =>
+    podsOf(fleet).length === 1 &&
+    podsOf(fleet).every(({ spec, status }) => spec.nodeName === 'h1' && status?.phase === 'Running');
+  await until(isPlaced, 'it has a place again');
+  await answers(url, id);
+  t.ok(claims > 0);
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'its place goes with it');
+  await until(() => b.records.all().length === 0, 'and the record of it');
+});
+
+t.test('without a place, as a quota is used up, a sandbox is reachable all the same', async (t) => {
+  const { fleet, a, url, id } = await prepare(t);
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  const quota = { metadata: { name: 'tenant' }, spec: { hard: { pods: '0' } } };
+  fleet.api.objects.create('resourcequotas', 'sandboxd', quota as never);
+  const [pod] = podsOf(fleet);
+  if (pod === undefined) throw new Error('there is no place');
+  removePod(fleet, pod);
+  const annotationOf = (): string =>
+    fleet.api.objects.find('nodes', '', 'h0')?.metadata.annotations?.['sandboxd.dev/unplaced'] ?? '';
+  await until(() => annotationOf().includes(id), 'its host says that it has it');
+  await answers(url, id);
+  t.equal(podsOf(fleet).length, 0);
+  t.equal(a.daemon.manager.list().length, 1);
+  fleet.api.objects.delete('resourcequotas', 'sandboxd', 'tenant', 0);
+  await until(() => podsOf(fleet)[0]?.status?.phase === 'Running', 'it has a place again');
+  await until(() => annotationOf() === '', 'its host names it no more');
+  await answers(url, id);
+});

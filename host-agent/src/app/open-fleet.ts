@@ -145,6 +145,10 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
       const found = sandboxes.find(id);
       return found && { state: found.state, reason: found.info.reason?.message };
     },
+    sizeOf: (id) => {
+      const { vcpus, memoryMib } = sandboxes.find(id)?.record.options ?? {};
+      return vcpus === undefined || memoryMib === undefined ? undefined : { vcpus, memoryMib };
+    },
     delete: async (id) => {
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },

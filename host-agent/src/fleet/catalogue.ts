@@ -11,6 +11,8 @@ export type Host = {
   readonly doors: Doors;
   /** Whether the engine hears from it. */
   readonly isReady: boolean;
+  /** Sandboxes that it has, and whose places were removed. */
+  readonly unplaced: readonly Pick<Place, 'id' | 'namespace' | 'vcpus' | 'memoryMib'>[];
 };
 
 /** Where a sandbox is, or is to be made. */

@@ -11,6 +11,7 @@ import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
 import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
+import { NewPlaces } from './unplaced.ts';
 
 /** A client hears within 2 s that there is no engine. */
 const WRITE_MS = 1500;
@@ -45,6 +46,7 @@ export class KubernetesCatalogue implements Catalogue {
   readonly #map: PodMap;
   readonly #claims: Claims;
   readonly #moves: Moves;
+  readonly #newPlaces: NewPlaces;
   readonly #stop = new AbortController();
   readonly #writeMs: number;
   readonly #placing = new Set<Promise<void>>();
@@ -61,6 +63,7 @@ export class KubernetesCatalogue implements Catalogue {
     const forget = (place: Place) => void this.forget(place);
     const timeoutMs = this.#writeMs;
     this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs, lostMs });
+    this.#newPlaces = new NewPlaces({ client, seal, log, map: this.#map, timeoutMs });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {
@@ -69,7 +72,10 @@ export class KubernetesCatalogue implements Catalogue {
       clearInterval(timer);
       this.#stop.abort(new AppError('cancelled', 'the gateway is stopping'));
     });
-    this.#map.onChange = (id) => this.#moves.look(id);
+    this.#map.onChange = (id) => {
+      this.#moves.look(id);
+      this.#newPlaces.look(id);
+    };
     await this.#map.start(signal);
     return this.#map;
   }
@@ -199,6 +205,7 @@ export class KubernetesCatalogue implements Catalogue {
   #sweep(): void {
     if (!this.#map.isCurrent) return;
     this.#moves.retry();
+    this.#newPlaces.look();
     const { unboundMs = UNBOUND_MS } = this.#options;
     const now = performance.now();
     const unbound = new Map<string, number>();

@@ -49,11 +49,12 @@ export class PodMap implements FleetMap {
       onChange: (change, object) => {
         const host = change === 'put' ? readHost(object, seal) : undefined;
         const name = host?.name ?? toName(object);
-        const wasReady = this.#hosts.get(name)?.isReady;
+        const before = this.#hosts.get(name);
         if (host !== undefined) this.#hosts.set(name, host);
         else this.#hosts.delete(name);
         // Each beat of each host changes its Node.
-        if (wasReady !== host?.isReady) this.onChange();
+        const isSame = before?.unplaced.length === 0 && host?.unplaced.length === 0;
+        if (before?.isReady !== host?.isReady || !isSame) this.onChange();
       },
     });
   }
@@ -92,7 +93,16 @@ export class PodMap implements FleetMap {
     const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
     const isMoving = isTaking && arrival.phase === 'Pending';
     const place = source ?? arrival;
-    return place && { ...place, isMoving };
+    return place?.host === undefined ? (this.#findUnplaced(id) ?? place) : { ...place, isMoving };
+  }
+
+  #findUnplaced(id: string): PlacePod | undefined {
+    for (const { name: host, unplaced } of this.#hosts.values()) {
+      const found = unplaced.find((each) => each.id === id);
+      if (found === undefined) continue;
+      return { ...found, host, uid: '', phase: 'Running', isDeleting: false, isCounted: false };
+    }
+    return undefined;
   }
 
   async settle(id: string, waitMs: number): Promise<PlacePod | undefined> {

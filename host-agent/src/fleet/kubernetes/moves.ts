@@ -96,7 +96,10 @@ export class Moves {
     const sinceMs = this.#silent.get(host) ?? performance.now();
     this.#silent.set(host, sinceMs);
     const leftMs = sinceMs + lostMs - performance.now();
-    if (leftMs > 0) return this.#lookLater(arrival.id, leftMs);
+    if (leftMs > 0) {
+      this.#lookLater(arrival.id, leftMs);
+      return;
+    }
     const refused = this.#refused.get(arrival.id) ?? new Set();
     this.#refused.set(arrival.id, refused.add(host));
     if (this.#placing.has(arrival.id)) return;

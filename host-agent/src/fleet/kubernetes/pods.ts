@@ -6,6 +6,7 @@ import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/ob
 import type { FleetSeal } from '../seal.ts';
 import { readDoors } from './doors.ts';
 import { toPreference } from './holdings.ts';
+import { readUnplaced } from './unplaced.ts';
 
 /** Label of nodes and pods, key of the taint. */
 export const HOST_LABEL = 'sandboxd.dev/host';
@@ -190,7 +191,8 @@ export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
   if (!seal.isOf(proof, 'host', name, address) || !URL.canParse(address)) return undefined;
   const url = new URL(address);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
-  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node) };
+  const unplaced = readUnplaced(name, annotations, seal);
+  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node), unplaced };
 }
 
 function isReady({ status }: Node): boolean {
