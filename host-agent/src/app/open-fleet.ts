@@ -154,7 +154,8 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     },
     takeOver: async (id, conditions) => {
       const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true, conditions);
-      if (wasRunning) await sandboxes.sleep.resume(sandbox);
+      // It is this host's, whatever fails, and is resumed again then.
+      if (wasRunning) await sandboxes.sleep.resume(sandbox).catch(() => sandboxes.moves.resume(sandbox));
     },
     isArriving: (id) => sandboxes.moves.arrivals?.isArriving(id) === true,
     departureOf: (id) => sandboxes.moves.departures?.offered(id),

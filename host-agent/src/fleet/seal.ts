@@ -8,7 +8,16 @@ const WHAT = 'the secret of the fleet';
 const ADVICE = 'a secret has 32 to 4096, such as those of `openssl rand -hex 32`';
 
 /** What is sealed: each kind of statement has its own. */
-export type SealKind = 'pod' | 'host' | 'place' | 'held' | 'claim' | 'lease' | 'doors' | 'unplaced' | 'client';
+export type SealKind =
+  | 'pod'
+  | 'host'
+  | 'place'
+  | 'held'
+  | 'claim'
+  | 'lease'
+  | 'doors'
+  | 'unplaced'
+  | 'client';
 
 export class FleetSeal {
   readonly #key: Buffer;

@@ -47,6 +47,8 @@ export type ArrivalsDeps = {
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
   readonly register: (sandbox: Sandbox) => void;
+  /** What an earlier daemon claimed is here. */
+  readonly onFinished: (sandbox: Sandbox) => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   readonly log: Logger;
 };
@@ -81,10 +83,13 @@ export class Arrivals {
       concurrency: 2,
       work: async (id) => {
         if (!this.isArriving(id)) return;
-        await this.takeOver(id, () => true, { onlyOwn: true }).catch((error: unknown) => {
-          // Nothing of it is this host's.
+        try {
+          const { sandbox } = await this.takeOver(id, () => true, { onlyOwn: true });
+          deps.onFinished(sandbox);
+        } catch (error) {
+          // Else nothing of it is this host's.
           if (this.isArriving(id)) throw error;
-        });
+        }
       },
       onFailure: (sandbox, error) =>
         deps.log.warn({ sandbox, reason: firstLine(error) }, 'cannot finish the arrival of a sandbox yet'),
