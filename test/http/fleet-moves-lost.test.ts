@@ -171,3 +171,30 @@ t.test('without a place, as a quota is used up, a sandbox is reachable all the s
   await until(() => annotationOf() === '', 'its host names it no more');
   await answers(url, id);
 });
+
+t.test('a host is lost for good after an offer: a resume by its tenant finds another', async (t) => {
+  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t);
+  cordon('h0');
+  await until(() => podsOf(fleet).length === 2, 'it is offered');
+  await a.crash();
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  for (const pod of podsOf(fleet)) removePod(fleet, pod);
+  const [b, c] = [await host('h1'), await host('h2')];
+  await fleet.ready(2);
+  await until(() => podsOf(fleet).length === 0, 'it has no place');
+  t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 404);
+  t.equal((await ask(url, 'POST', '/sandboxes/sbx_0000000000000/resume', {})).status, 404);
+  const resumed = await Promise.all([1, 2, 3].map(() => ask(url, 'POST', `/sandboxes/${id}/resume`, {})));
+  t.same(
+    resumed.map(({ status }) => status),
+    [200, 200, 200],
+    JSON.stringify(resumed.map(({ body }) => body)),
+  );
+  t.notOk(resumed.some(({ headers }) => headers.has('sandboxd-parked')));
+  const owners = [b, c].filter(({ daemon }) => daemon.manager.list().length > 0);
+  t.equal(owners.length, 1);
+  t.equal(owners[0]?.daemon.manager.get(id).state, 'running');
+  t.equal(podsOf(fleet).length, 1);
+  await answers(url, id);
+  await until(() => ![...s3.objects.keys()].some((key) => /\/sandboxes\//.test(key)), 'not in the bucket');
+});

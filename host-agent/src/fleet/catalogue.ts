@@ -1,5 +1,7 @@
 // What the fleet needs of an engine that places sandboxes: a place for each, and a map of all places.
 
+import type { ParkedPlace } from '../http/index.ts';
+
 /** Listeners of a host besides that of its REST interface; absent: it has none that gateways reach. */
 export type Doors = { readonly ingress?: URL | undefined; readonly e2b?: URL | undefined };
 
@@ -67,6 +69,11 @@ export interface Catalogue {
    * the engine does not answer. Nothing is left then.
    */
   place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;
+  /**
+   * A place for a sandbox that the snapshot store offers; resolves when a host has it. AppError as of `place`, and
+   * exhausted while it arrives.
+   */
+  restore(parked: ParkedPlace & { readonly id: string }, signal: AbortSignal): Promise<void>;
   /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */
   forget(place: Place): Promise<void>;
   /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */

@@ -15,6 +15,7 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort, Traffic } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
+import type { ParkedSandbox } from './moves/index.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
@@ -178,6 +179,8 @@ export interface Sandboxes {
    * no store. AppError not_found, conflict if it does not fit this host or another host was faster, upstream.
    */
   takeOver(id: string): Promise<void>;
+  /** A sandbox that is not here, and that the store offers; undefined for one that is here. AppError not_found. */
+  findParked(id: string): Promise<ParkedSandbox | undefined>;
   /**
    * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
    * an unknown id then AppError upstream.

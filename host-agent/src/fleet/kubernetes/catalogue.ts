@@ -10,7 +10,7 @@ import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
-import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
+import { type PlacePod, readPlacePod, toMove, toNamespace, toPod, toPodName } from './pods.ts';
 import { NewPlaces } from './unplaced.ts';
 
 /** A client hears within 2 s that there is no engine. */
@@ -18,6 +18,8 @@ const WRITE_MS = 1500;
 /** For the scheduler. */
 const BIND_MS = 10_000;
 const RETRY_AFTER_S = 5;
+/** Until a sandbox has come from the snapshot store; a client that is asked to wait asks again. */
+const ARRIVE_MS = 30_000;
 const FORGET_BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
 /** With that back-off: some ten minutes. The host drops a place that nothing used after a minute, too. */
 const FORGET_ATTEMPTS = 25;
@@ -113,6 +115,34 @@ export class KubernetesCatalogue implements Catalogue {
       void this.forget(this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid) ?? place);
       throw error instanceof ClaimTaken ? error : explain(error, namespace);
     }
+  }
+
+  async restore(
+    { id, departure, tenant, vcpus, memoryMib }: Parameters<Catalogue['restore']>[0],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const namespace = toNamespace(this.#options.namespace, tenant);
+    const move = toMove(departure);
+    const wanted = { id, move, vcpus, memoryMib, not: this.#moves.refusedOf(id), isRestored: true };
+    const body = toPod(wanted, namespace, this.#options.seal);
+    await this.#options.client
+      .request({ method: 'POST', path: podPath(namespace), body, timeoutMs: this.#writeMs })
+      .catch((error: unknown) => {
+        // 409: another request, or another gateway, was faster.
+        if (!isRefusal(error, 409)) throw explain(error, namespace);
+      });
+    const later = (why: string): AppError => exhausted(`sandbox ${id} comes from the snapshot store; ${why}`);
+    const test = (place: PlacePod | undefined): true | undefined => {
+      if (place?.move !== move) return undefined;
+      if (place.phase === 'Failed') throw later(`the host ${place.host} cannot take it`);
+      if (place.host === undefined && place.unschedulable !== undefined)
+        throw later(`no host of the fleet has room: ${place.unschedulable}`);
+      return place.phase === 'Running' ? true : undefined;
+    };
+    const limit = AbortSignal.any([signal, this.#stop.signal, AbortSignal.timeout(ARRIVE_MS)]);
+    await this.#map.until(id, test, limit).catch((error: unknown) => {
+      throw isAppError(error) ? error : later('try again');
+    });
   }
 
   async forget(place: Place): Promise<void> {

@@ -100,7 +100,15 @@ export class PodMap implements FleetMap {
     for (const { name: host, unplaced } of this.#hosts.values()) {
       const found = unplaced.find((each) => each.id === id);
       if (found === undefined) continue;
-      return { ...found, host, uid: '', phase: 'Running', isDeleting: false, isCounted: false };
+      return {
+        ...found,
+        host,
+        uid: '',
+        phase: 'Running',
+        isDeleting: false,
+        isCounted: false,
+        isRestored: false,
+      };
     }
     return undefined;
   }

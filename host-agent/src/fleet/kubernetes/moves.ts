@@ -53,6 +53,11 @@ export class Moves {
     return new Set(all.flatMap(({ id, leaves, move }) => ((leaves ?? move) === undefined ? [] : [id])));
   }
 
+  /** Hosts that could not take it. */
+  refusedOf(id: string): string[] {
+    return [...(this.#refused.get(id) ?? [])].filter((name) => name !== '');
+  }
+
   /** What failed is tried again. */
   retry(): void {
     this.#sweeps += 1;
@@ -64,7 +69,11 @@ export class Moves {
     const places = this.#deps.map.placesOf(id);
     const source = places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
     for (const arrival of places) {
-      const isOld = arrival.move !== undefined && arrival.phase === 'Pending' && source === undefined;
+      const isOld =
+        arrival.move !== undefined &&
+        arrival.phase === 'Pending' &&
+        source === undefined &&
+        !arrival.isRestored;
       // What no host has taken is not needed once its sandbox stays, or has gone.
       if (arrival.phase !== 'Failed' && !(isOld && arrival.host === undefined)) continue;
       if (arrival.move === undefined || arrival === source) continue;
@@ -81,7 +90,7 @@ export class Moves {
       const hasOther = places.some(
         (each) => each !== arrival && !each.isDeleting && each.phase === 'Running',
       );
-      if (hasOther) this.#assertHeard(arrival, host);
+      if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
     }
     if (source === undefined) return;
     if (places.some(({ move }) => move === source.leaves) || this.#placing.has(id)) return;

@@ -17,13 +17,11 @@ import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
+import { LookUps } from './look-ups.ts';
 import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toAuditedSecrets, toRuleBody } from './network.ts';
 
 /** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
-
-const MAX_LOOK_UPS = 64;
-const MAX_LOOK_UPS_OF_EACH = 8;
 
 export function sandboxHandlers({ sandboxes: host, placement, images, stopping }: HttpServices) {
   const limit = new ConcurrencyLimit({
@@ -31,11 +29,7 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
-  /** Ids of sandboxes that are not here come from clients, and each is a question to the bucket. */
-  const lookUps = new ConcurrencyLimit({
-    what: 'resumes of sandboxes that are looked for in the snapshot store',
-    ...{ max: MAX_LOOK_UPS, maxPerClient: MAX_LOOK_UPS_OF_EACH },
-  });
+  const lookUps = new LookUps(placement);
   return {
     listSandboxes: ({ query }, c) => {
       const all = host.as(c.get('principal')).list(toFilter(query));
@@ -91,11 +85,7 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
 
     resumeSandbox: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
-      // In a fleet its place says which host takes it over.
-      if (!placement.needsPlace) {
-        using _slot = lookUps.acquire(sharerOf(ownerOf(c.get('principal'))));
-        await sandboxes.takeOver(id);
-      }
+      await lookUps.take(c, sandboxes, id);
       await sandboxes.get(id).resume();
       return toSandboxBody(sandboxes.get(id).info);
     },

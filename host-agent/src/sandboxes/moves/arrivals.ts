@@ -56,6 +56,14 @@ export type ArrivalsDeps = {
 /** `wasRunning`: on the host that it left. */
 export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
 
+/** A sandbox that waits in the store, for a gateway that finds a place for it. */
+export type ParkedSandbox = {
+  readonly departure: string;
+  readonly tenant: string | undefined;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+};
+
 type Offer = {
   readonly manifest: StoreManifest;
   readonly parked: Parked;
@@ -149,6 +157,19 @@ export class Arrivals {
     const arrived = await work;
     if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
     return arrived;
+  }
+
+  /** What the store offers. AppError not_found, upstream. */
+  async describe(
+    id: string,
+    isVisible: (owner: Owner | undefined) => boolean,
+    signal: AbortSignal,
+  ): Promise<ParkedSandbox> {
+    const offer = await this.#findOffer(id, signal, false);
+    const owner = toOwner(offer?.parked.record.owner);
+    if (offer === undefined || !isVisible(owner)) throw noSandbox(id);
+    const { vcpus, memoryMib } = offer.parked.archive.options;
+    return { departure: offer.departure, tenant: owner?.tenant, vcpus, memoryMib };
   }
 
   /** The departure that no other host has. */

@@ -10,12 +10,15 @@ import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { Operations } from '../sweeps.ts';
-import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
+import { type ArrivalConditions, Arrivals, type Arrived, type ParkedSandbox } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
 import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
+const DESCRIBE_MS = 10_000;
+
+export type { ParkedSandbox } from './arrivals.ts';
 
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
@@ -131,6 +134,12 @@ export class Moves {
   /** One that has arrived runs soon, if it ran where it came from: also after failures, and after a restart. */
   resume(sandbox: Sandbox): void {
     this.#resumes.add(sandbox.id);
+  }
+
+  /** AppError not_found, also without a snapshot store, and upstream. */
+  async describe(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<ParkedSandbox> {
+    if (this.arrivals === undefined) throw noSandbox(id);
+    return await this.arrivals.describe(id, isVisible, AbortSignal.timeout(DESCRIBE_MS));
   }
 
   /** AppError not_found without a snapshot store, and as of `Arrivals.takeOver`. */
