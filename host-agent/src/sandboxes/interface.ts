@@ -15,7 +15,6 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort, Traffic } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
-import type { ParkedSandbox } from './moves/index.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
@@ -29,6 +28,7 @@ import type {
   ForkOptions,
   ImportOptions,
   OpenPort,
+  ParkedSandbox,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,

@@ -10,8 +10,8 @@ import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
+import { NewPlaces } from './new-places.ts';
 import { type PlacePod, readPlacePod, toMove, toNamespace, toPod, toPodName } from './pods.ts';
-import { NewPlaces } from './unplaced.ts';
 
 /** A client hears within 2 s that there is no engine. */
 const WRITE_MS = 1500;

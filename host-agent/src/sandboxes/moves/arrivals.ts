@@ -25,6 +25,7 @@ import { storedBytesIn } from '../sleep/stored.ts';
 import { sizeOf } from '../stored/description.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
+import type { ParkedSandbox } from '../types.ts';
 import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
 
 /** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
@@ -55,14 +56,6 @@ export type ArrivalsDeps = {
 
 /** `wasRunning`: on the host that it left. */
 export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
-
-/** A sandbox that waits in the store, for a gateway that finds a place for it. */
-export type ParkedSandbox = {
-  readonly departure: string;
-  readonly tenant: string | undefined;
-  readonly vcpus: number;
-  readonly memoryMib: number;
-};
 
 type Offer = {
   readonly manifest: StoreManifest;

@@ -10,15 +10,14 @@ import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { Operations } from '../sweeps.ts';
-import { type ArrivalConditions, Arrivals, type Arrived, type ParkedSandbox } from './arrivals.ts';
+import type { ParkedSandbox } from '../types.ts';
+import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
 import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
 const DESCRIBE_MS = 10_000;
-
-export type { ParkedSandbox } from './arrivals.ts';
 
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
