@@ -223,7 +223,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   /** What `commands` gives: a command that has ended, without output. */
   commandCalls: Partial<SandboxCommands> = fakeCommands();
-
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};
   service(id: string): SandboxService {
@@ -235,6 +234,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
   refreshSnapshots = async () => undefined;
   takeOver = this.refreshSnapshots;
+  findParked = this.refreshSnapshots;
   fetchSnapshot = async () => undefined;
 
   async snapshot(id: string): Promise<SnapshotInfo> {

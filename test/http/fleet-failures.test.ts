@@ -292,9 +292,13 @@ t.test('a Node is deleted and its pods at once: the sandboxes go on', async (t) 
   const { url } = await fleet.gateway();
   for (let n = 0; n < 3; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
   await until(() => podsOf(fleet).every(({ status }) => status.phase === 'Running'), 'running pods');
+  const former = podsOf(fleet).map(({ metadata }) => metadata.uid);
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   for (const { metadata } of podsOf(fleet)) fleet.api.objects.delete('pods', 'sandboxd', metadata.name, 0);
-  await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pods');
+  const isNew = ({ metadata, status }: ReturnType<typeof podsOf>[number]): boolean =>
+    !former.includes(metadata.uid) && status.phase === 'Running';
+  await until(() => podsOf(fleet).filter(isNew).length === 3, 'they have places again');
+  await until(() => records.all().every(({ record }) => !former.includes(record.uid)), 'at the host, too');
   t.equal(daemon.manager.list().length, 3);
   t.ok(fleet.api.objects.find('nodes', '', 'h0'));
 });

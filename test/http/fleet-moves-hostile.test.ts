@@ -78,6 +78,53 @@ t.test('a place that goes while its sandbox is fetched: the sandbox stays where 
   t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
 });
 
+for (const isKilled of [false, true])
+  t.test(
+    `the new host ${isKilled ? 'is killed' : 'fails once'} after its claim: it has the sandbox`,
+    async (t) => {
+      const { fleet, host, cordon, a, url, id } = await prepare(t);
+      const home = await makeHome(t);
+      let claims = 0;
+      const reach = (point: string): void => {
+        if (point === 'arrival.claimed' && (isKilled || claims === 0)) {
+          claims += 1;
+          throw new Error('it fails at its claim');
+        }
+      };
+      const first = await host('h1', { home, faults: { reach } });
+      await fleet.ready(2);
+      cordon('h0');
+      await until(() => claims > 0, 'it is claimed');
+      if (isKilled) await first.crash();
+      const b = isKilled ? await host('h1', { home }) : first;
+      await until(() => b.daemon.manager.list()[0]?.state === 'running', 'it runs');
+      await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
+      await until(() => fleet.api.objects.list('pods').length === 1, 'one pod');
+      await until(() => fleet.api.objects.list('pods')[0]?.status?.phase === 'Running', 'which is in use');
+      t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 200);
+      t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
+    },
+  );
+
+t.test('a place that counts less than the sandbox takes it not', async (t) => {
+  const { fleet, host, cordon, a, id } = await prepare(t);
+  const waiting = () => fleet.api.objects.list('pods').find(({ spec }) => spec.nodeName === undefined);
+  cordon('h0');
+  await until(() => waiting() !== undefined, 'a pod waits');
+  const b = await host('h1');
+  await fleet.ready(2);
+  const pod = waiting();
+  if (pod === undefined) throw new Error('no pod waits');
+  const containers = pod.spec.containers.map((each: object) => ({
+    ...each,
+    resources: { requests: { cpu: '1m', memory: '1Mi' } },
+  }));
+  fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1', containers } });
+  await until(() => waiting() !== undefined && waiting()?.metadata.uid !== pod.metadata.uid, 'another pod');
+  t.same(b.daemon.manager.list(), []);
+  t.equal(a.daemon.manager.get(id).state, 'paused');
+});
+
 for (const how of ['without a store', 'with another prefix'])
   t.test(`the old host starts again ${how}: it does not own what it offered`, async (t) => {
     const s3 = await startS3(t);

@@ -106,7 +106,8 @@ t.test('what one host cannot take, another does', async (t) => {
   const { fleet, host, cordon } = await prepare(t);
   const a = await host('h0');
   await fleet.ready(1);
-  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000 });
+  const gateway = await fleet.gateway({ sweepMs: 300, unboundMs: 1000 });
+  const { url } = gateway;
   const { body } = await ask(url, 'POST', '/sandboxes', { memory_mib: 512 });
   const limits = { vcpus: 1, memoryMib: 64, diskBytes: 2 ** 30, sandboxes: 500, fork: 8 };
   const small = await host('h1', { limits });
@@ -117,5 +118,7 @@ t.test('what one host cannot take, another does', async (t) => {
   await until(() => c.daemon.manager.list()[0]?.id === body.id, 'at the third host');
   await until(() => podsOf(fleet).length === 1 && a.daemon.manager.list().length === 0, 'one pod');
   t.same(small.daemon.manager.list(), []);
+  await until(() => podsOf(fleet)[0]?.status?.phase === 'Running', 'its place is in use');
+  await until(() => gateway.map.find(body.id)?.isMoving !== true, 'the gateway knows');
   t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
 });

@@ -1,37 +1,13 @@
-// Sandboxes that change their host with their id: daemons with own data directories over one bucket, and a kill at each
-// step of a move.
+// Sandboxes that change their host with their id: daemons with own data directories over one bucket.
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
-import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
-import type { Table } from '../../host-agent/src/store/store.ts';
-import { type MemoryDaemonOptions, makeHome } from '../support/memory-host/daemon.ts';
+import t from 'tap';
 import { openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
+import { startKeyed } from './keyed-daemon.ts';
+import { create, drain, parkedIn, progressOf, resume } from './moves-hosts.ts';
 import { eventually, prepareHosts } from './store-hosts.ts';
 
 t.setTimeout(scaled(300_000));
-
-type Hosts = Awaited<ReturnType<typeof prepareHosts>>;
-type Host = Awaited<ReturnType<Hosts['start']>>;
-type Sandbox = { id: string; state: string; name?: string; labels?: object };
-
-async function create(host: Host, options: object = {}): Promise<string> {
-  const { id } = await host.manager.create({ name: 'worker', labels: { team: 'a' }, ...options });
-  const request = { cmd: ['note', 'where', 'there'], env: {}, cwd: '', timeout_s: 0 } as never;
-  await new Promise((exit) => host.manager.get(id).exec(request, { output: () => undefined, exit }));
-  return id;
-}
-
-const progressOf = (host: Host) => host.manager.moves.drain.progress();
-const resume = (host: Host, id: string) => host.ask<Sandbox>('POST', `/sandboxes/${id}/resume`);
-const drained = (host: Host) => eventually(() => progressOf(host).state === 'drained');
-
-async function drain(host: Host): Promise<void> {
-  await host.manager.moves.drain.begin();
-  await drained(host);
-}
-
-const parkedIn = ({ s3 }: Hosts) => [...s3.objects.keys()].filter((key) => key.includes('/sandboxes/'));
 
 t.test('a drained host offers its sandboxes, and another goes on with them under their ids', async (t) => {
   const hosts = await prepareHosts(t);
@@ -208,110 +184,58 @@ t.test('a host without a snapshot store is not drained', async (t) => {
   t.equal((await resume(a, 'sbx_0000000000000')).status, 404);
 });
 
-/** A daemon that is killed at a point: from then on it writes nothing, neither here nor in the bucket. */
-function makeDoomed(t: Test, { settings }: Hosts, point: FaultPoint) {
-  let isDead = false;
-  const faults = {
-    reach: (reached: FaultPoint) => {
-      if (reached === point) isDead = true;
-      if (isDead) throw new Error(`killed at ${point}`);
-    },
+t.test('a claim that is damaged: its sandbox can be deleted, and others come back', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  const id = await create(a);
+  const other = await create(a, { name: 'other' });
+  await drain(a);
+  const [parked = ''] = parkedIn(hosts).filter((key) => key.includes(id));
+  const claim = parked.replace('/sandboxes/', '/claims/');
+  hosts.s3.objects.set(claim, { body: Buffer.from('damaged'), writtenMs: Date.now() });
+  t.match(await resume(b, id), { status: 500 });
+  t.equal((await a.ask('DELETE', `/sandboxes/${id}`)).status, 204);
+  t.equal(a.manager.find(id), undefined);
+  t.same(
+    [...hosts.s3.objects.keys()].filter((key) => key.includes(id)),
+    [],
+    'nothing of it is in the bucket',
+  );
+  await a.manager.moves.drain.cancel();
+  await eventually(() => a.manager.get(other).state === 'running');
+  await drain(a);
+  const [second = ''] = parkedIn(hosts);
+  hosts.s3.objects.set(second.replace('/sandboxes/', '/claims/'), {
+    body: Buffer.from('damaged'),
+    writtenMs: Date.now(),
+  });
+  hosts.s3.objects.delete(second);
+  t.match(await a.ask('DELETE', `/sandboxes/${other}`), {
+    status: 409,
+    body: { error: /the object claims\/\S+ in .* is damaged; .*remove that object/ },
+  });
+  hosts.s3.objects.delete(second.replace('/sandboxes/', '/claims/'));
+  t.equal((await a.ask('DELETE', `/sandboxes/${other}`)).status, 204);
+});
+
+t.test('one key cannot look for unknown sandboxes without a limit', async (t) => {
+  const { s3, settings } = await prepareHosts(t);
+  const { as } = await startKeyed(t, { snapshotStore: openTestStore(t, settings).store });
+  const [one, two] = [await as(), await as()];
+  const gate = Promise.withResolvers<void>();
+  s3.fault = async () => {
+    await gate.promise;
+    return undefined;
   };
-  const writes = new Set<string | symbol>(['put', 'putAll', 'remove', 'atomically']);
-  const doomed = <T extends object>(target: T, isWrite: (name: string | symbol) => boolean): T =>
-    new Proxy(target, {
-      get: (_, name) => {
-        const value: unknown = Reflect.get(target, name);
-        if (name === 'parked') return doomed(value as object, () => true);
-        if (typeof value !== 'function') return value;
-        return (...args: unknown[]) => {
-          if (isDead && isWrite(name)) return Promise.reject(new Error('killed'));
-          return value.apply(target, args);
-        };
-      },
-    });
-  const table = <T>(target: Table<T>) => doomed(target, (name) => writes.has(name));
-  const options: MemoryDaemonOptions = {
-    faults,
-    changeRecords: table,
-    changeMoves: ({ departures, arrivals, drain }) => ({
-      departures: table(departures),
-      arrivals: table(arrivals),
-      drain: table(drain),
-    }),
-    snapshotStore: doomed(openTestStore(t, settings).store, () => true),
-  };
-  return { options, isDead: () => isDead };
-}
-
-const LEAVING = ['move.paused', 'move.recorded', 'move.sent', 'move.offered', 'move.published'] as const;
-for (const point of LEAVING)
-  t.test(`the leaving host is killed at ${point}: the sandbox is on one host`, async (t) => {
-    const hosts = await prepareHosts(t);
-    const home = await makeHome(t);
-    const doomed = makeDoomed(t, hosts, point);
-    const a = await hosts.start({ home, ...doomed.options });
-    const b = await hosts.start();
-    const id = await create(a);
-    await a.manager.moves.drain.begin();
-    await eventually(doomed.isDead);
-    await sleep(50);
-    await a.crash();
-    // While the host is gone, another has it if, and only if, it was offered.
-    const early = await resume(b, id);
-    t.equal(early.status, point === 'move.published' ? 200 : 404);
-    const again = await hosts.start({ home });
-    if (early.status === 200) await eventually(() => again.manager.find(id) === undefined);
-    else {
-      await drained(again);
-      t.equal((await resume(b, id)).status, 200);
-      await eventually(() => again.manager.find(id) === undefined);
-    }
-    t.equal(b.notesOf(id).where, 'there');
-    t.same(parkedIn(hosts), []);
-  });
-
-for (const isTaken of [false, true])
-  t.test(`a return is cut off, and ${isTaken ? 'another host' : 'none'} asks for the sandbox`, async (t) => {
-    const hosts = await prepareHosts(t);
-    const home = await makeHome(t);
-    const doomed = makeDoomed(t, hosts, 'move.taken-back');
-    const a = await hosts.start({ home, ...doomed.options });
-    const b = await hosts.start();
-    const id = await create(a);
-    await drain(a);
-    await a.manager.moves.drain.cancel();
-    await eventually(doomed.isDead);
-    await sleep(50);
-    await a.crash();
-    if (isTaken) t.equal((await resume(b, id)).status, 404);
-    const again = await hosts.start({ home });
-    await eventually(() => again.manager.get(id).state === 'running');
-    t.equal(again.notesOf(id).where, 'there');
-    t.equal((await resume(b, id)).status, 404);
-  });
-
-for (const point of ['arrival.fetched', 'arrival.claimed', 'arrival.recorded'] as const)
-  t.test(`the host where it arrives is killed at ${point}: the sandbox is on one host`, async (t) => {
-    const hosts = await prepareHosts(t);
-    const home = await makeHome(t);
-    const doomed = makeDoomed(t, hosts, point);
-    const [a, c] = [await hosts.start(), await hosts.start()];
-    const b = await hosts.start({ home, ...doomed.options });
-    const id = await create(a);
-    await drain(a);
-    t.not((await resume(b, id)).status, 200);
-    t.ok(doomed.isDead());
-    await b.crash();
-    const other = await resume(c, id);
-    t.equal(other.status, point === 'arrival.fetched' ? 200 : 404, 'the holder of the claim has the sandbox');
-    const again = await hosts.start({ home });
-    await eventually(() => a.manager.find(id) === undefined);
-    if (other.status === 200) t.equal((await resume(again, id)).status, 404);
-    else {
-      await eventually(() => again.manager.find(id) !== undefined);
-      t.equal((await resume(again, id)).status, 200);
-      t.equal(again.notesOf(id).where, 'there');
-    }
-    await eventually(() => parkedIn(hosts).length === 0);
-  });
+  const idOf = (at: number): string => `sbx_00000000000${String(at).padStart(2, '0')}`;
+  const resumeAs = async (key: typeof one, at: number) =>
+    (await key('POST', `/sandboxes/${idOf(at)}/resume`)).status;
+  const asked = Array.from({ length: 8 }, (_, at) => resumeAs(one, at));
+  await eventually(() => s3.count('GET', /^$/) >= 8);
+  t.equal(await resumeAs(one, 8), 503, 'the ninth of one key');
+  const other = resumeAs(two, 9);
+  await eventually(() => s3.count('GET', /^$/) >= 9);
+  gate.resolve();
+  t.equal(await other, 404, 'another key is not refused');
+  t.same(new Set(await Promise.all(asked)), new Set([404]));
+});

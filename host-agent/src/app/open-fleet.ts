@@ -178,12 +178,17 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
       const found = sandboxes.find(id);
       return found && { state: found.state, reason: found.info.reason?.message };
     },
+    sizeOf: (id) => {
+      const { vcpus, memoryMib } = sandboxes.find(id)?.record.options ?? {};
+      return vcpus === undefined || memoryMib === undefined ? undefined : { vcpus, memoryMib };
+    },
     delete: async (id) => {
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },
     takeOver: async (id, conditions) => {
       const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true, conditions);
-      if (wasRunning) await sandboxes.sleep.resume(sandbox);
+      // It is this host's, whatever fails, and is resumed again then.
+      if (wasRunning) await sandboxes.sleep.resume(sandbox).catch(() => sandboxes.moves.resume(sandbox));
     },
     isArriving: (id) => sandboxes.moves.arrivals?.isArriving(id) === true,
     departureOf: (id) => sandboxes.moves.departures?.offered(id),

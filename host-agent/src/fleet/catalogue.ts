@@ -1,5 +1,7 @@
 // What the fleet needs of an engine that places sandboxes: a place for each, and a map of all places.
 
+import type { ParkedPlace } from '../http/index.ts';
+
 /** Listeners of a host besides that of its REST interface; absent: it has none that gateways reach. */
 export type Doors = { readonly ingress?: URL | undefined; readonly e2b?: URL | undefined };
 
@@ -11,6 +13,8 @@ export type Host = {
   readonly doors: Doors;
   /** Whether the engine hears from it. */
   readonly isReady: boolean;
+  /** Sandboxes that it has, and whose places were removed. */
+  readonly unplaced: readonly Pick<Place, 'id' | 'namespace' | 'vcpus' | 'memoryMib'>[];
 };
 
 /** Where a sandbox is, or is to be made. */
@@ -65,6 +69,11 @@ export interface Catalogue {
    * the engine does not answer. Nothing is left then.
    */
   place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;
+  /**
+   * A place for a sandbox that the snapshot store offers; resolves when a host has it. AppError as of `place`, and
+   * exhausted while it arrives.
+   */
+  restore(parked: ParkedPlace & { readonly id: string }, signal: AbortSignal): Promise<void>;
   /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */
   forget(place: Place): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */

@@ -17,6 +17,7 @@ export type SealKind =
   | 'claim'
   | 'lease'
   | 'doors'
+  | 'unplaced'
   | 'client'
   | 'question';
 

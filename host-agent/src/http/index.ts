@@ -6,11 +6,14 @@ export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware.ts';
 export {
   ANY_PLACE,
+  PARKED_HEADER,
+  type ParkedPlace,
   PLACE_HEADER,
   type Placed,
   type PlacedRequest,
   type PlacedSize,
   type Placement,
+  readParked,
 } from './placement.ts';
 export { toCreateOptions } from './routes/sandboxes.ts';
 export { Certificate } from './server/certificate.ts';

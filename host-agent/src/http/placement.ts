@@ -28,6 +28,29 @@ export type Placed = Disposable & {
   readonly defaults?: PlacedSize;
 };
 
+/** Of an answer to a resume: the snapshot store offers the sandbox, for which the gateway finds a place. */
+export const PARKED_HEADER = 'sandboxd-parked';
+
+export type ParkedPlace = PlacedSize & {
+  readonly departure: string;
+  readonly tenant: string | undefined;
+};
+
+export function writeParked({ departure, vcpus, memoryMib, tenant = '' }: ParkedPlace): string {
+  return [departure, vcpus, memoryMib, tenant].join(' ').trimEnd();
+}
+
+/** Undefined for what no host writes. */
+export function readParked(text: string): ParkedPlace | undefined {
+  const [, departure = '', vcpus, memoryMib, tenant = ''] =
+    /^([0-9a-f]{32}) (\d{1,4}) (\d{1,8})(?: ([\w.-]+))?$/.exec(text) ?? [];
+  if (departure === '') return undefined;
+  return {
+    ...{ departure, vcpus: Number(vcpus), memoryMib: Number(memoryMib) },
+    tenant: tenant === '' ? undefined : tenant,
+  };
+}
+
 /** Routes that make sandboxes. */
 export const PLACED_ROUTES: ReadonlySet<string> = new Set(['createSandbox', 'forkSandbox', 'forkSnapshot']);
 

@@ -50,6 +50,7 @@ export const FAULT_POINTS = [
   'move.offered',
   'move.published',
   'move.taken-back',
+  'move.returned',
   'arrival.fetched',
   'arrival.claimed',
   'arrival.recorded',

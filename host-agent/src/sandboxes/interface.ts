@@ -28,6 +28,7 @@ import type {
   ForkOptions,
   ImportOptions,
   OpenPort,
+  ParkedSandbox,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -178,6 +179,8 @@ export interface Sandboxes {
    * no store. AppError not_found, conflict if it does not fit this host or another host was faster, upstream.
    */
   takeOver(id: string): Promise<void>;
+  /** A sandbox that is not here, and that the store offers; undefined for one that is here. AppError not_found. */
+  findParked(id: string): Promise<ParkedSandbox | undefined>;
   /**
    * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
    * an unknown id then AppError upstream.

@@ -66,6 +66,8 @@ export type PausedRecord = {
   readonly service?: ServiceSpec;
   /** It came from another host: its guest has not seen its network here yet. */
   readonly isMoved?: true;
+  /** It ran where it came from, or before it was to leave: the next daemon resumes it, too. */
+  readonly isToResume?: true;
 };
 
 export type SandboxState =

@@ -82,7 +82,7 @@ export interface AllSandboxes {
     'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete' | 'fetch' | 'stored'
   >;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
-  readonly moves: Pick<Moves, 'takeOver'>;
+  readonly moves: Pick<Moves, 'takeOver' | 'describe'>;
   exportSnapshot(id: string): PullStream;
   compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
@@ -243,6 +243,9 @@ export class TenantView implements Sandboxes {
   async takeOver(id: string): Promise<void> {
     if (this.#host.find(id) === undefined) await this.#host.moves.takeOver(id, this.#isVisible);
   }
+
+  findParked: Sandboxes['findParked'] = async (id) =>
+    this.#host.find(id) === undefined ? await this.#host.moves.describe(id, this.#isVisible) : undefined;
 
   async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {
     return await this.#host.snapshots.stored?.refresh(id, signal);

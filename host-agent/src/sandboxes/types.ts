@@ -224,3 +224,11 @@ export type ImportOptions = {
   /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */
   readonly isDiskOnly: boolean;
 };
+
+/** A sandbox that waits in the store, for a gateway that finds a place for it. */
+export type ParkedSandbox = {
+  readonly departure: string;
+  readonly tenant: string | undefined;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+};

@@ -225,6 +225,7 @@ export class Fleet {
     writeMs?: number;
     sweepMs?: number;
     unboundMs?: number;
+    lostMs?: number;
     console?: ConsoleFiles;
   } = {}) {
     const { seal } = this;

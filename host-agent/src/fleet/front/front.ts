@@ -31,6 +31,7 @@ import { KeyedRequests } from './keyed.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
+import { restoreParked } from './parked.ts';
 import { pass, passConnection } from './pass.ts';
 import { Places } from './places.ts';
 import { FleetSecrets } from './secrets.ts';
@@ -250,7 +251,13 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const { host, place } = await this.#places.find(id, request);
+    const { catalogue, connections } = this.#options;
+    const { host, place } = await this.#places.find(id, request).catch(async (error: unknown) => {
+      const isUnknown = isAppError(error) && error.code === 'not_found' && isId('sbx', id);
+      if (route !== 'resumeSandbox' || !isUnknown) throw error;
+      await restoreParked(request, response, id, { catalogue, connections, callers: this.#callers });
+      return await this.#places.find(id, request);
+    });
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, this.#options.connections);

@@ -10,6 +10,8 @@ export type PlaceRecord = {
   readonly nodeUid: string;
   /** Its sandbox came from another host, and its pod has not been seen running: no client deleted it. */
   readonly isArrival?: boolean;
+  /** Its pod is gone, though no client deleted it: the Node of this host asks for another. */
+  readonly isUnlisted?: boolean;
 };
 
 export type Facts = {
@@ -50,8 +52,10 @@ export type Action =
   | 'remove-pod'
   | 'end-sandbox'
   | 'drop-record'
-  /** The sandbox goes on without a place, until a client or the operator deletes it here. */
-  | 'unlist';
+  /** The sandbox goes on without a place, until the fleet has made one again. */
+  | 'unlist'
+  /** The fleet has made one again. */
+  | 'adopt-place';
 
 /** A gateway that died before its create leaves a place that nothing uses. */
 export const UNUSED_MS = 60_000;
@@ -65,6 +69,7 @@ export function decide(facts: Facts): Action {
     return pod !== undefined && !pod.isDeleting && (record === undefined || pod.uid === record.uid)
       ? 'take-over'
       : 'finish-arrival';
+  if (record?.isUnlisted === true) return decideUnlisted(pod, sandbox);
   const isNodes = record?.nodeUid === nodeUid && record.isArrival !== true;
   if (record !== undefined && (pod === undefined || pod.uid !== record.uid)) {
     if (sandbox === undefined) return 'drop-record';
@@ -80,6 +85,12 @@ export function decide(facts: Facts): Action {
   if (record.isArrival === true && pod.phase === 'Running') return 'settle-record';
   if (record.nodeUid === nodeUid) return 'nothing';
   return nodeKnownMs < OUTLIVED_MS ? 'wait' : 'renew-record';
+}
+
+function decideUnlisted(pod: PlacePod | undefined, sandbox: Facts['sandbox']): Action {
+  if (sandbox === undefined) return 'drop-record';
+  if (pod === undefined || pod.phase === 'Failed') return 'nothing';
+  return pod.isDeleting ? 'remove-pod' : 'adopt-place';
 }
 
 function decideUnused({ isDeleting, phase, move }: PlacePod, knownMs: number): Action {

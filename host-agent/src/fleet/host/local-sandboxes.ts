@@ -1,16 +1,18 @@
 // What the node agent needs of this host: its sandboxes and its table of places.
+import type { PlacedSize } from '../../http/index.ts';
 import type { PlaceRecord } from './decide.ts';
 
 export type TakeoverConditions = {
   /** Only what this host has claimed already. */
   readonly onlyOwn?: boolean;
   /** Before the claim. AppError. */
-  readonly assertFits?: (size: { readonly vcpus: number; readonly memoryMib: number }) => void;
+  readonly assertFits?: (size: PlacedSize) => void;
 };
 
 /** The sandboxes of this host. */
 export interface LocalSandboxes {
   stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
+  sizeOf(id: string): PlacedSize | undefined;
   /** Ends one. */
   delete(id: string): Promise<void>;
   /** Makes one of this host that waits in the snapshot store, and resumes it if it ran. AppError. */

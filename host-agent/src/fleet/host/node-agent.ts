@@ -4,12 +4,13 @@ import type { Logger } from 'pino';
 import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
+import type { Unplaced } from '../kubernetes/unplaced.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
 import type { LocalSandboxes, PlaceRecords } from './local-sandboxes.ts';
-import { assertFits, DEFAULTS, withDefaults } from './place-size.ts';
+import { assertFits, DEFAULTS, isFitting, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
 import { Takeovers } from './takeovers.ts';
 import { Turns } from './turns.ts';
@@ -20,7 +21,7 @@ const RETRY_AFTER_S = 5;
 
 export type { LocalSandboxes, PlaceRecords };
 
-export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode' | 'onCordon'> & {
+export type NodeAgentOptions = Omit<RegistrationOptions, 'log' | 'onNode' | 'onCordon' | 'readUnplaced'> & {
   readonly records: PlaceRecords;
   readonly sandboxes: LocalSandboxes;
   /** As gateways have it. */
@@ -49,6 +50,7 @@ export class NodeAgent implements Placement {
     this.#seal = seal;
     this.#registration = new Registration({
       ...options,
+      readUnplaced: () => this.#readUnplaced(),
       onNode: () => this.#podsChanged(),
       onCordon: (isCordoned) => options.sandboxes.setDraining(isCordoned),
     });
@@ -278,14 +280,40 @@ export class NodeAgent implements Placement {
         await records.remove(id);
         this.#turns.enqueue(id);
         return;
-      case 'unlist':
-        log.error(
-          { sandbox: id },
-          'the place of this sandbox is gone, but nobody deleted it; the sandbox goes on here without one',
-        );
-        await records.remove(id);
+      case 'unlist': {
+        const message =
+          'the place of this sandbox is gone, but no client deleted it; the fleet is asked for another';
+        log.warn({ sandbox: id }, message);
+        const record = records.get(id);
+        if (record) await records.put(id, { ...record, uid: '', isUnlisted: true });
         if (pod) await this.#pods.remove(pod);
+        return;
+      }
+      case 'adopt-place':
+        if (pod) await this.#adopt(id, pod);
     }
+  }
+
+  /** The sandbox is here; its place was made again. */
+  async #adopt(id: string, pod: PlacePod): Promise<void> {
+    const { records, sandboxes } = this.#options;
+    const { namespace, uid } = pod;
+    const size = sandboxes.sizeOf(id);
+    if (size === undefined || namespace !== records.get(id)?.namespace || !isFitting(pod, size)) {
+      await this.#removePod(id, pod);
+      return;
+    }
+    // Until it is seen running no client deletes it by its pod.
+    await records.put(id, { namespace, uid, nodeUid: this.#registration.nodeUid ?? '', isArrival: true });
+    this.#turns.enqueue(id);
+  }
+
+  #readUnplaced(): Unplaced[] {
+    const { records, sandboxes } = this.#options;
+    return records.all().flatMap(({ id, record: { namespace, isUnlisted } }) => {
+      const size = isUnlisted === true ? sandboxes.sizeOf(id) : undefined;
+      return size === undefined ? [] : [{ id, namespace, ...size }];
+    });
   }
 
   /** Until a place is not waited for any more, or has outlived its Node. */

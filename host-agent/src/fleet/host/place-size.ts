@@ -11,6 +11,10 @@ export function withDefaults({ vcpus, memoryMib }: PlacedRequest['size']): Place
   return { vcpus: vcpus ?? DEFAULTS.vcpus, memoryMib: memoryMib ?? DEFAULTS.memoryMib };
 }
 
+export function isFitting({ vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): boolean {
+  return isCounted && size.vcpus <= vcpus && size.memoryMib <= memoryMib;
+}
+
 /** AppError conflict when the place is smaller than the sandbox, or the engine counts it for smaller. */
 export function assertFits({ id, vcpus, memoryMib, isCounted }: PlacePod, size: PlacedSize): void {
   if (!isCounted)

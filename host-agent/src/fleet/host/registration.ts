@@ -13,6 +13,12 @@ import { LEASES, NODES, readNode } from '../kube/objects.ts';
 import { toDoorAnnotations } from '../kubernetes/doors.ts';
 import { isHoldingLabel, toHoldingLabels } from '../kubernetes/holdings.ts';
 import { HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
+import {
+  readUnplacedText,
+  toUnplacedAnnotations,
+  type Unplaced,
+  writeUnplaced,
+} from '../kubernetes/unplaced.ts';
 import type { FleetSeal } from '../seal.ts';
 
 const INSTANCE = 'sandboxd.dev/instance';
@@ -37,6 +43,8 @@ export type RegistrationOptions = {
   readonly readCapacity: () => Promise<HostCapacity>;
   /** What this host has, the newest first. */
   readonly readHoldings: () => readonly string[];
+  /** Sandboxes without a place. */
+  readonly readUnplaced: () => readonly Unplaced[];
   /** It is another one than before. */
   readonly onNode?: () => void;
   readonly log: Logger;
@@ -54,6 +62,8 @@ export class Registration {
   #nodeUid: string | undefined;
   /** Labels that the Node has for them. */
   #holdings: ReadonlySet<string> = new Set();
+  /** As the Node has them. */
+  #unplaced = '';
   /** Of the monotonic clock. */
   #nodeSinceMs = 0;
   #ensuring: Promise<void> | undefined;
@@ -141,6 +151,7 @@ export class Registration {
       await this.#makeLease();
     });
     await this.#postHoldings();
+    await this.#postUnplaced();
     if (wasFenced || atMs - this.#postedAtMs > STATUS_MS) {
       await this.#postStatus();
       this.#postedAtMs = atMs;
@@ -243,10 +254,21 @@ export class Registration {
     );
   }
 
+  async #postUnplaced(): Promise<void> {
+    const { client, name, seal, readUnplaced } = this.#options;
+    const text = writeUnplaced(readUnplaced());
+    if (text === this.#unplaced) return;
+    const path = `${NODES}/${encodeURIComponent(name)}`;
+    const body = { metadata: { annotations: toUnplacedAnnotations(name, text, seal) } };
+    const { signal } = this.#stop;
+    this.#use(await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }));
+  }
+
   #use(object: unknown): void {
-    const { uid, labels = {} } = readNode(object)?.metadata ?? {};
+    const { uid, labels = {}, annotations = {} } = readNode(object)?.metadata ?? {};
     if (uid === undefined)
       throw new AppError('upstream', 'the API server answered with something that is no node');
+    this.#unplaced = readUnplacedText(annotations);
     this.#holdings = new Set(Object.keys(labels).filter(isHoldingLabel));
     if (this.#nodeUid === uid) return;
     this.#nodeUid = uid;

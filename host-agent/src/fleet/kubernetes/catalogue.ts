@@ -10,13 +10,16 @@ import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
-import { PLACE_LABEL, type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
+import { NewPlaces } from './new-places.ts';
+import { PLACE_LABEL, type PlacePod, readPlacePod, toMove, toNamespace, toPod, toPodName } from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
 const WRITE_MS = 1500;
 /** For the scheduler. */
 const BIND_MS = 10_000;
 const RETRY_AFTER_S = 5;
+/** Until a sandbox has come from the snapshot store; a client that is asked to wait asks again. */
+const ARRIVE_MS = 30_000;
 const FORGET_BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
 /** With that back-off: some ten minutes. The host drops a place that nothing used after a minute, too. */
 const FORGET_ATTEMPTS = 25;
@@ -36,6 +39,8 @@ export type KubernetesOptions = {
   readonly writeMs?: number;
   readonly sweepMs?: number;
   readonly unboundMs?: number;
+  /** How long a host must be silent before what it was to take goes to another. */
+  readonly lostMs?: number;
 };
 
 export class KubernetesCatalogue implements Catalogue {
@@ -43,6 +48,7 @@ export class KubernetesCatalogue implements Catalogue {
   readonly #map: PodMap;
   readonly #claims: Claims;
   readonly #moves: Moves;
+  readonly #newPlaces: NewPlaces;
   readonly #stop = new AbortController();
   readonly #writeMs: number;
   readonly #placing = new Set<Promise<void>>();
@@ -51,13 +57,15 @@ export class KubernetesCatalogue implements Catalogue {
   #unbound = new Map<string, number>();
 
   constructor(options: KubernetesOptions) {
-    const { client, seal, log } = options;
+    const { client, seal, log, lostMs } = options;
     this.#options = options;
     this.#writeMs = options.writeMs ?? WRITE_MS;
     this.#map = new PodMap(client, seal, log);
     this.#claims = new Claims(client, seal);
     const forget = (place: Place) => void this.forget(place);
-    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs: this.#writeMs });
+    const timeoutMs = this.#writeMs;
+    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs, lostMs });
+    this.#newPlaces = new NewPlaces({ client, seal, log, map: this.#map, timeoutMs });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {
@@ -66,7 +74,10 @@ export class KubernetesCatalogue implements Catalogue {
       clearInterval(timer);
       this.#stop.abort(new AppError('cancelled', 'the gateway is stopping'));
     });
-    this.#map.onChange = (id) => this.#moves.look(id);
+    this.#map.onChange = (id) => {
+      this.#moves.look(id);
+      this.#newPlaces.look(id);
+    };
     await this.#map.start(signal);
     return this.#map;
   }
@@ -113,6 +124,34 @@ export class KubernetesCatalogue implements Catalogue {
     const found = await client.request({ method: 'GET', path, query, signal, timeoutMs: this.#writeMs });
     const [place] = readItems(found).flatMap((pod) => readPlacePod(pod, seal) ?? []);
     return place;
+  }
+
+  async restore(
+    { id, departure, tenant, vcpus, memoryMib }: Parameters<Catalogue['restore']>[0],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const namespace = toNamespace(this.#options.namespace, tenant);
+    const move = toMove(departure);
+    const wanted = { id, move, vcpus, memoryMib, not: this.#moves.refusedOf(id), isRestored: true };
+    const body = toPod(wanted, namespace, this.#options.seal);
+    await this.#options.client
+      .request({ method: 'POST', path: podPath(namespace), body, timeoutMs: this.#writeMs })
+      .catch((error: unknown) => {
+        // 409: another request, or another gateway, was faster.
+        if (!isRefusal(error, 409)) throw explain(error, namespace);
+      });
+    const later = (why: string): AppError => exhausted(`sandbox ${id} comes from the snapshot store; ${why}`);
+    const test = (place: PlacePod | undefined): true | undefined => {
+      if (place?.move !== move) return undefined;
+      if (place.phase === 'Failed') throw later(`the host ${place.host} cannot take it`);
+      if (place.host === undefined && place.unschedulable !== undefined)
+        throw later(`no host of the fleet has room: ${place.unschedulable}`);
+      return place.phase === 'Running' ? true : undefined;
+    };
+    const limit = AbortSignal.any([signal, this.#stop.signal, AbortSignal.timeout(ARRIVE_MS)]);
+    await this.#map.until(id, test, limit).catch((error: unknown) => {
+      throw isAppError(error) ? error : later('try again');
+    });
   }
 
   async forget(place: Place): Promise<void> {
@@ -205,6 +244,7 @@ export class KubernetesCatalogue implements Catalogue {
   #sweep(): void {
     if (!this.#map.isCurrent) return;
     this.#moves.retry();
+    this.#newPlaces.look();
     const { unboundMs = UNBOUND_MS } = this.#options;
     const now = performance.now();
     const unbound = new Map<string, number>();

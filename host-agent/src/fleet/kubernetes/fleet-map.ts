@@ -14,7 +14,7 @@ export class PodMap implements FleetMap {
   readonly #nodes: Watch;
   /** By id: one, and a second where its sandbox arrives. */
   #places = new Map<string, readonly PlacePod[]>();
-  /** A place came, changed or went; without one all may have. */
+  /** A place came, changed or went; without one all may have, or a host is ready, or not any more. */
   onChange: (id?: string) => void = () => undefined;
   /** Of all places, by the uid of the pod: its name does not say it where others made it. */
   #ids = new Map<string, string>();
@@ -40,11 +40,17 @@ export class PodMap implements FleetMap {
       onList: (objects) => {
         const hosts = objects.flatMap((object) => readHost(object, seal) ?? []);
         this.#hosts = new Map(hosts.map((host) => [host.name, host]));
+        this.onChange();
       },
       onChange: (change, object) => {
         const host = change === 'put' ? readHost(object, seal) : undefined;
-        if (host !== undefined) this.#hosts.set(host.name, host);
-        else this.#hosts.delete(toName(object));
+        const name = host?.name ?? toName(object);
+        const before = this.#hosts.get(name);
+        if (host !== undefined) this.#hosts.set(name, host);
+        else this.#hosts.delete(name);
+        // Each beat of each host changes its Node.
+        const isSame = before?.unplaced.length === 0 && host?.unplaced.length === 0;
+        if (before?.isReady !== host?.isReady || !isSame) this.onChange();
       },
     });
   }
@@ -79,9 +85,28 @@ export class PodMap implements FleetMap {
     // No host has taken it yet: requests go to the one that it leaves.
     const arrival = all.find(({ move, leaves }) => move !== undefined && leaves === undefined);
     const source = all.find(({ leaves }) => leaves !== undefined);
-    const isMoving = arrival?.host !== undefined && arrival.phase === 'Pending';
+    // A host that is not heard of takes nothing, or has: the one that it leaves knows.
+    const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
+    const isMoving = isTaking && arrival.phase === 'Pending';
     const place = source ?? arrival;
-    return place && { ...place, isMoving };
+    return place?.host === undefined ? (this.#findUnplaced(id) ?? place) : { ...place, isMoving };
+  }
+
+  #findUnplaced(id: string): PlacePod | undefined {
+    for (const { name: host, unplaced } of this.#hosts.values()) {
+      const found = unplaced.find((each) => each.id === id);
+      if (found === undefined) continue;
+      return {
+        ...found,
+        host,
+        uid: '',
+        phase: 'Running',
+        isDeleting: false,
+        isCounted: false,
+        isRestored: false,
+      };
+    }
+    return undefined;
   }
 
   async settle(id: string, waitMs: number): Promise<PlacePod | undefined> {

@@ -88,7 +88,7 @@ function readForeignPlace(object: unknown, seal: FleetSeal): PlacePod | undefine
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
   return {
-    ...{ id, namespace, uid, vcpus, memoryMib, isCounted: true },
+    ...{ id, namespace, uid, vcpus, memoryMib, isCounted: true, isRestored: false },
     host: pod.spec.nodeName,
     version: pod.metadata.resourceVersion,
     phase: pod.status.phase ?? 'Pending',

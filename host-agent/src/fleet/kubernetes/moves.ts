@@ -7,11 +7,13 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
-import { type PlacePod, toPod } from './pods.ts';
+import { type PlacePod, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
 const FORGIVEN_AFTER = 10;
 const MAX_REFUSED = 10_000;
+/** A host that has claimed a sandbox by then is known to the one that it leaves, which has removed its place. */
+const LOST_MS = 10_000;
 
 type MovesDeps = {
   readonly client: KubeClient;
@@ -19,6 +21,8 @@ type MovesDeps = {
   readonly map: PodMap;
   readonly forget: (place: Place) => void;
   readonly timeoutMs: number;
+  /** How long the engine has not heard from a host when what it has not taken is placed elsewhere. */
+  readonly lostMs?: number | undefined;
   readonly log: Logger;
 };
 
@@ -27,6 +31,9 @@ export class Moves {
   /** Hosts that could not take a sandbox, by its id. */
   readonly #refused = new Map<string, Set<string>>();
   readonly #placing = new Set<string>();
+  /** Since when hosts that were chosen are not ready. By our own clock: that of the engine may differ. */
+  readonly #silent = new Map<string, number>();
+  readonly #timers = new Map<string, NodeJS.Timeout>();
   #sweeps = 0;
 
   constructor(deps: MovesDeps) {
@@ -35,6 +42,8 @@ export class Moves {
 
   /** After a change of its places; without an id, of any. */
   look(id?: string): void {
+    for (const host of [...this.#silent.keys()])
+      if (this.#deps.map.host(host)?.isReady === true) this.#silent.delete(host);
     if (id === undefined) for (const each of this.#moving()) this.#lookAt(each);
     else this.#lookAt(id);
   }
@@ -42,6 +51,11 @@ export class Moves {
   #moving(): Set<string> {
     const all = [...this.#deps.map.all()];
     return new Set(all.flatMap(({ id, leaves, move }) => ((leaves ?? move) === undefined ? [] : [id])));
+  }
+
+  /** Hosts that could not take it. */
+  refusedOf(id: string): string[] {
+    return [...(this.#refused.get(id) ?? [])].filter((name) => name !== '');
   }
 
   /** What failed is tried again. */
@@ -55,7 +69,11 @@ export class Moves {
     const places = this.#deps.map.placesOf(id);
     const source = places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
     for (const arrival of places) {
-      const isOld = arrival.move !== undefined && arrival.phase === 'Pending' && source === undefined;
+      const isOld =
+        arrival.move !== undefined &&
+        arrival.phase === 'Pending' &&
+        source === undefined &&
+        !arrival.isRestored;
       // What no host has taken is not needed once its sandbox stays, or has gone.
       if (arrival.phase !== 'Failed' && !(isOld && arrival.host === undefined)) continue;
       if (arrival.move === undefined || arrival === source) continue;
@@ -65,10 +83,81 @@ export class Moves {
       // The host ends nothing for it: it never had a sandbox.
       if (!arrival.isDeleting) this.#deps.forget(arrival);
     }
+    for (const arrival of places) {
+      const { host, move, phase } = arrival;
+      if (move === undefined || host === undefined || phase !== 'Pending') continue;
+      // Without the place that it comes from, the host may have claimed it.
+      const hasOther = places.some(
+        (each) => each !== arrival && !each.isDeleting && each.phase === 'Running',
+      );
+      if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
+    }
     if (source === undefined) return;
     if (places.some(({ move }) => move === source.leaves) || this.#placing.has(id)) return;
     this.#placing.add(id);
     void this.#place(source).finally(() => this.#placing.delete(id));
+  }
+
+  /** A place whose host has ended before it took the sandbox is forgotten, and another host is chosen. */
+  #assertHeard(arrival: PlacePod, host: string): void {
+    const { map, lostMs = LOST_MS, log } = this.#deps;
+    if (!map.isCurrent || map.host(host)?.isReady === true) return;
+    const sinceMs = this.#silent.get(host) ?? performance.now();
+    this.#silent.set(host, sinceMs);
+    const leftMs = sinceMs + lostMs - performance.now();
+    if (leftMs > 0) {
+      this.#lookLater(arrival.id, leftMs);
+      return;
+    }
+    const refused = this.#refused.get(arrival.id) ?? new Set();
+    this.#refused.set(arrival.id, refused.add(host));
+    if (this.#placing.has(arrival.id)) return;
+    this.#placing.add(arrival.id);
+    const done = (): void => {
+      this.#placing.delete(arrival.id);
+      this.#lookAt(arrival.id);
+    };
+    void this.#withdraw(arrival).then(
+      () => {
+        log.warn(
+          { sandbox: arrival.id, host },
+          'a host ended before it took a sandbox; another one is chosen',
+        );
+        done();
+      },
+      (error: unknown) => {
+        this.#placing.delete(arrival.id);
+        // It has changed, or the engine does not answer: its next change, or the next sweep, decides again.
+        log.debug({ sandbox: arrival.id, host, reason: firstLine(error) }, 'a place is not withdrawn');
+      },
+    );
+  }
+
+  #lookLater(id: string, waitMs: number): void {
+    if (this.#timers.has(id)) return;
+    const look = (): void => {
+      this.#timers.delete(id);
+      this.#lookAt(id);
+    };
+    this.#timers.set(id, setTimeout(look, waitMs + 1).unref());
+  }
+
+  /** Only as it was read: what its host has done since makes the first request fail. */
+  async #withdraw({ namespace, uid, version: resourceVersion, ...named }: PlacePod): Promise<void> {
+    const { client, timeoutMs } = this.#deps;
+    const path = podPath(namespace, toPodName(named));
+    const remove = (preconditions: object) =>
+      client.request({
+        ...{ method: 'DELETE', path, body: { gracePeriodSeconds: 0, preconditions }, timeoutMs },
+      });
+    await remove({ uid, resourceVersion });
+    const body = { metadata: { uid, finalizers: null } };
+    try {
+      await client.request({ method: 'PATCH', path, patch: 'merge', body, timeoutMs });
+      await remove({ uid });
+    } catch (error) {
+      if (!isRefusal(error, 404, 409)) throw error;
+    }
   }
 
   async #place({ id, leaves: move, namespace, host = '', vcpus, memoryMib }: PlacePod): Promise<void> {

@@ -6,6 +6,7 @@ import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/ob
 import type { FleetSeal } from '../seal.ts';
 import { readDoors } from './doors.ts';
 import { toPreference } from './holdings.ts';
+import { readUnplaced } from './unplaced.ts';
 
 /** Label of nodes and pods, key of the taint. */
 export const HOST_LABEL = 'sandboxd.dev/host';
@@ -13,6 +14,8 @@ export const PLACE_LABEL = 'sandboxd.dev/place';
 /** Only the host takes it away, so that a pod is there while its sandbox is. */
 export const FINALIZER = 'sandboxd.dev/host';
 export const SEAL = 'sandboxd.dev/seal';
+/** Its sandbox comes from the snapshot store alone: no other place of it has to be there. */
+const RESTORED = 'sandboxd.dev/restored';
 export const SIZE = 'sandboxd.dev/size';
 const URL_ANNOTATION = 'sandboxd.dev/url';
 
@@ -64,7 +67,8 @@ export function toPod(
     on,
     not = [],
     prefers,
-  }: Pick<Place, 'id' | 'move'> & Omit<PlaceRequest, 'tenant' | 'claims'>,
+    isRestored = false,
+  }: Pick<Place, 'id' | 'move'> & Omit<PlaceRequest, 'tenant' | 'claims'> & { readonly isRestored?: boolean },
   namespace: string,
   seal: FleetSeal,
 ) {
@@ -90,7 +94,10 @@ export function toPod(
       name,
       namespace,
       labels: { [PLACE_LABEL]: 'true' },
-      annotations: { [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size) },
+      annotations: {
+        ...{ [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size) },
+        ...(isRestored && { [RESTORED]: 'true' }),
+      },
       finalizers: [FINALIZER],
     },
     spec: {
@@ -127,6 +134,8 @@ export type PlacePod = Place & {
   readonly isDeleting: boolean;
   /** Of the pod, so that one that was bound meanwhile is not removed. */
   readonly version?: string | undefined;
+  /** No place of the host that it left has to be there. */
+  readonly isRestored: boolean;
   /** Whether the scheduler and quotas count what its seal says. */
   readonly isCounted: boolean;
   /** Its sandbox waits for another host: the name of the move. */
@@ -152,6 +161,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     phase: pod.status.phase ?? 'Pending',
     reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
+    isRestored: annotations[RESTORED] === 'true',
     isCounted: isCounted(pod, vcpus, memoryMib),
     leaves: findMove(pod),
     unschedulable: findUnschedulable(pod),
@@ -190,7 +200,8 @@ export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
   if (!seal.isOf(proof, 'host', name, address) || !URL.canParse(address)) return undefined;
   const url = new URL(address);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
-  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node) };
+  const unplaced = readUnplaced(name, annotations, seal);
+  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node), unplaced };
 }
 
 function isReady({ status }: Node): boolean {

@@ -17,6 +17,7 @@ import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
+import { LookUps } from './look-ups.ts';
 import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toAuditedSecrets, toRuleBody } from './network.ts';
 
 /** Formats of a stream of stats, by Accept. */
@@ -28,6 +29,7 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
+  const lookUps = new LookUps(placement);
   return {
     listSandboxes: ({ query }, c) => {
       const all = host.as(c.get('principal')).list(toFilter(query));
@@ -83,8 +85,7 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
 
     resumeSandbox: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
-      // In a fleet its place says which host takes it over.
-      if (!placement.needsPlace) await sandboxes.takeOver(id);
+      await lookUps.take(c, sandboxes, id);
       await sandboxes.get(id).resume();
       return toSandboxBody(sandboxes.get(id).info);
     },

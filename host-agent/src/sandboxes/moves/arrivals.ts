@@ -25,6 +25,7 @@ import { storedBytesIn } from '../sleep/stored.ts';
 import { sizeOf } from '../stored/description.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
+import type { ParkedSandbox } from '../types.ts';
 import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
 
 /** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
@@ -47,6 +48,8 @@ export type ArrivalsDeps = {
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
   readonly register: (sandbox: Sandbox) => void;
+  /** What an earlier daemon claimed is here. */
+  readonly onFinished: (sandbox: Sandbox) => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   readonly log: Logger;
 };
@@ -81,10 +84,13 @@ export class Arrivals {
       concurrency: 2,
       work: async (id) => {
         if (!this.isArriving(id)) return;
-        await this.takeOver(id, () => true, { onlyOwn: true }).catch((error: unknown) => {
-          // Nothing of it is this host's.
+        try {
+          const { sandbox } = await this.takeOver(id, () => true, { onlyOwn: true });
+          deps.onFinished(sandbox);
+        } catch (error) {
+          // Else nothing of it is this host's.
           if (this.isArriving(id)) throw error;
-        });
+        }
       },
       onFailure: (sandbox, error) =>
         deps.log.warn({ sandbox, reason: firstLine(error) }, 'cannot finish the arrival of a sandbox yet'),
@@ -144,6 +150,19 @@ export class Arrivals {
     const arrived = await work;
     if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
     return arrived;
+  }
+
+  /** What the store offers. AppError not_found, upstream. */
+  async describe(
+    id: string,
+    isVisible: (owner: Owner | undefined) => boolean,
+    signal: AbortSignal,
+  ): Promise<ParkedSandbox> {
+    const offer = await this.#findOffer(id, signal, false);
+    const owner = toOwner(offer?.parked.record.owner);
+    if (offer === undefined || !isVisible(owner)) throw noSandbox(id);
+    const { vcpus, memoryMib } = offer.parked.archive.options;
+    return { departure: offer.departure, tenant: owner?.tenant, vcpus, memoryMib };
   }
 
   /** The departure that no other host has. */

@@ -235,9 +235,41 @@ export class Departures {
         .removeManifest(parked)
         .catch((err) => log.warn({ err, sandbox: id }, 'a paused sandbox stays in the store'));
     }
+    // It is this host's from here on; until the record goes, the next daemon takes it back again.
+    sandbox.isDeparting = false;
+    try {
+      if (record?.wasRunning === true) await sandbox.changes.add(() => markToResume(sandbox));
+      await records.remove(id);
+    } catch (error) {
+      sandbox.isDeparting = true;
+      throw error;
+    }
+    context.faults.reach('move.returned');
+    this.#changed(id);
+  }
+
+  /**
+   * For a delete: no host can own it by a claim that cannot be read, and while its manifest is there none has it whole.
+   * AppError conflict when the manifest is gone.
+   */
+  async abandon(sandbox: Sandbox): Promise<void> {
+    const { store, records, log } = this.#deps;
+    const { id } = sandbox;
+    const record = records.get(id);
+    if (record === undefined) return;
+    const parked = parkedId(id, record.departure);
+    const object = `claims/${parked} in ${store.name}`;
+    if ((await store.read(parked)) === undefined)
+      throw new AppError(
+        'conflict',
+        `who has sandbox ${id} is not known, as the object ${object} is damaged; ` +
+          'if no other host has the sandbox, remove that object and delete the sandbox again',
+      );
+    await store.removeManifest(parked);
+    await store.parked.removeClaim(parked);
+    log.warn({ sandbox: id, object }, 'a claim was damaged, and is removed with its sandbox');
     await records.remove(id);
     sandbox.isDeparting = false;
-    this.#changed(id);
   }
 
   #changed(id: string): void {
@@ -280,6 +312,12 @@ export class Departures {
     const { records, forget } = this.#deps;
     if (!sandbox.isGone) await forget(sandbox, () => records.remove(sandbox.id));
   }
+}
+
+async function markToResume(sandbox: Sandbox): Promise<void> {
+  const { record } = sandbox;
+  if (record.paused === undefined) return;
+  await sandbox.replaceRecord({ ...record, paused: { ...record.paused, isToResume: true } });
 }
 
 /** AppError conflict: another store says whose it is. */

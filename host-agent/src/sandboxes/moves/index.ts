@@ -1,5 +1,6 @@
 // Sandboxes that change their host, with their id: they leave, arrive, and all leave when the host is drained.
 import type { Limits, Owner } from '../../keys/index.ts';
+import { firstLine, isAppError } from '../../lib/errors.ts';
 import type { Admission } from '../admission.ts';
 import type { Names } from '../names.ts';
 import type { SandboxManagerOptions } from '../options.ts';
@@ -7,11 +8,16 @@ import { toSnapshotsOptions } from '../options.ts';
 import { noSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
+import { RetryQueue } from '../stored/retry-queue.ts';
 import type { Operations } from '../sweeps.ts';
+import type { ParkedSandbox } from '../types.ts';
 import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
 import type { MoveTables } from './tables.ts';
+
+const RESUMES_AT_ONCE = 4;
+const DESCRIBE_MS = 10_000;
 
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
@@ -36,6 +42,9 @@ export class Moves {
   readonly drain: Drain;
   readonly #departed: MoveTables['departures'];
   readonly #find: (id: string) => Sandbox | undefined;
+  readonly #all: () => Iterable<Sandbox>;
+  /** Of those that ran before they moved, or were to move. */
+  readonly #resumes: RetryQueue;
 
   constructor(options: SandboxManagerOptions, deps: MovesDeps) {
     const { context, moves: tables, log, movePollMs } = options;
@@ -43,6 +52,20 @@ export class Moves {
     const { shared } = toSnapshotsOptions(options, admission);
     const find = (id: string) => sandboxes.get(id);
     this.#find = find;
+    this.#all = () => sandboxes.values();
+    this.#resumes = new RetryQueue({
+      concurrency: RESUMES_AT_ONCE,
+      work: async (id) => {
+        const sandbox = find(id);
+        if (sandbox === undefined || sandbox.isGone || sandbox.isDeparting) return;
+        if (sandbox.record.paused?.isToResume === true) await sleep.resume(sandbox);
+      },
+      onFailure: (sandbox, error) =>
+        log.warn(
+          { sandbox, reason: firstLine(error) },
+          'a sandbox that ran is not resumed yet; trying again',
+        ),
+    });
     this.#departed = tables.departures;
     const track = <T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> =>
       operations.trackSave(work(operations.signal()));
@@ -56,6 +79,7 @@ export class Moves {
       shared &&
       new Arrivals({
         ...{ context, shared, records: tables.arrivals, find, track, log },
+        onFinished: (sandbox) => this.resume(sandbox),
         reserveName: (owner, name) => names.reserve(owner, name),
         admitPause: (owner) => limits.admitPause(owner),
         assertOpen: () => this.drain.assertOpen(),
@@ -83,21 +107,39 @@ export class Moves {
     this.departures?.start();
     this.arrivals?.start();
     this.drain.start();
+    for (const { id, record } of this.#all()) if (record.paused?.isToResume === true) this.#resumes.add(id);
   }
 
   async stop(): Promise<void> {
     await this.drain.stop();
+    await this.#resumes.stop();
     await this.departures?.stop();
     await this.arrivals?.stop();
   }
 
-  /** Before anything else is done to a sandbox that may be on its way. AppError as of `Departures.takeBack`. */
+  /** Before a delete of a sandbox that may be on its way. AppError as of `Departures.takeBack`. */
   async keep(sandbox: Sandbox): Promise<void> {
     if (!sandbox.isDeparting) return;
     const record = this.#departed.get(sandbox.id);
     if (this.departures === undefined && record?.phase === 'offered')
       assertStore(record, undefined, sandbox.id);
-    await this.departures?.takeBack(sandbox);
+    try {
+      await this.departures?.takeBack(sandbox);
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      await this.departures?.abandon(sandbox);
+    }
+  }
+
+  /** One that has arrived runs soon, if it ran where it came from: also after failures, and after a restart. */
+  resume(sandbox: Sandbox): void {
+    this.#resumes.add(sandbox.id);
+  }
+
+  /** AppError not_found, also without a snapshot store, and upstream. */
+  async describe(id: string, isVisible: (owner: Owner | undefined) => boolean): Promise<ParkedSandbox> {
+    if (this.arrivals === undefined) throw noSandbox(id);
+    return await this.arrivals.describe(id, isVisible, AbortSignal.timeout(DESCRIBE_MS));
   }
 
   /** AppError not_found without a snapshot store, and as of `Arrivals.takeOver`. */
@@ -109,4 +151,9 @@ export class Moves {
     if (this.arrivals === undefined) throw noSandbox(id);
     return await this.arrivals.takeOver(id, isVisible, conditions);
   }
+}
+
+/** An object of the store cannot be read, whenever it is tried. */
+function isDamaged(error: unknown): boolean {
+  return isAppError(error) && error.code === 'internal' && error.details.stage === 'store';
 }

@@ -129,7 +129,7 @@ export function readParked({ id, tenant, description, files }: StoreManifest): P
 
 /** The record without network and files of this host. `resolved`: the options of the archive, as they are here. */
 export function toArrivedRecord(
-  { createdAtMs, archive, record }: Parked,
+  { createdAtMs, archive, record, wasRunning }: Parked,
   resolved: ResolvedImport,
 ): Omit<SandboxRecord, 'vmm' | 'incarnation' | 'isReady'> {
   const { secrets, inherited, ...options } = resolved;
@@ -169,6 +169,7 @@ export function toArrivedRecord(
       storedBytes: 0,
       ...(record.paused.service && { service: record.paused.service }),
       isMoved: true,
+      ...(wasRunning && { isToResume: true }),
     },
   };
 }

@@ -43,6 +43,7 @@ t.test('a host does about each place what the table of the page says', (t) => {
   const node = { nodeUid: 'n1', nodeKnownMs: 0 };
   const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, ...node };
   const running = { ...pod, phase: 'Running' };
+  const unlisted = { ...record, uid: '', isUnlisted: true };
   for (const [changes, action] of [
     [{}, 'mark-running'],
     [{ pod: running }, 'nothing'],
@@ -65,6 +66,11 @@ t.test('a host does about each place what the table of the page says', (t) => {
     [{ record: undefined, sandbox: undefined, pod: running }, 'mark-lost'],
     [{ record: undefined, sandbox: undefined, pod: { ...pod, phase: 'Failed' } }, 'nothing'],
     [{ record: undefined, sandbox: undefined, pod: { ...pod, isDeleting: true } }, 'remove-pod'],
+    // Its place is gone, though no client deleted it.
+    [{ record: unlisted, pod: undefined }, 'nothing'],
+    [{ record: unlisted }, 'adopt-place'],
+    [{ record: unlisted, pod: { ...pod, isDeleting: true } }, 'remove-pod'],
+    [{ record: unlisted, sandbox: undefined }, 'drop-record'],
     // A sandbox that was there before the host joined has no place, and is not the fleet’s to end.
     [{ record: undefined, pod: undefined }, 'nothing'],
   ] as const)

@@ -86,6 +86,7 @@ export class GatewayMetrics implements Disposable {
   /** The same one, with the time of each place. */
   watch(catalogue: Catalogue): Catalogue {
     return {
+      restore: (parked, signal) => catalogue.restore(parked, signal),
       forget: (place) => catalogue.forget(place),
       find: (id, tenant, signal) => catalogue.find(id, tenant, signal),
       watch: (signal) => catalogue.watch(signal),
