@@ -149,6 +149,7 @@ t.test('pages of a browser in the sandbox run no code', async (t) => {
   t.equal(await ask('-H', 'Origin: http://page.example'), '403');
   t.equal(await ask('-H', 'Origin: null'), '403');
   t.equal(await ask('-H', 'Host: page.example:49999'), '403', 'a name that leads here');
+  t.equal(await ask('-H', 'Host: 0.0.0.0:49999'), '200', 'an address of this machine');
   t.equal(await ask('-H', 'Content-Type: text/plain'), '415');
 });
 

@@ -20,7 +20,7 @@ MAX_TEXT_CHARS = 2**16
 KEEPALIVE_S = 5
 # Clients keep idle connections for 300 s.
 IDLE_S = 640
-OWN_HOST = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d+)?", re.IGNORECASE)
+OWN_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?", re.IGNORECASE)
 
 
 def to_line(message):
@@ -98,7 +98,7 @@ class Handler(RequestHandler):
             raise Refusal(403, "pages of browsers have no access")
         # Another name may be one that a page has had resolved to this address.
         if not OWN_HOST.fullmatch(headers.get("Host", "")):
-            raise Refusal(403, "the host header must be localhost or 127.0.0.1")
+            raise Refusal(403, "the host header must be localhost, 127.0.0.1 or 0.0.0.0")
         kind = headers.get("Content-Type", "").split(";")[0].strip().lower()
         if self.request.method == "POST" and kind != "application/json":
             raise Refusal(415, "the content type must be application/json")
