@@ -38,6 +38,12 @@ export async function warm(
   { timeoutMs, hasRoot, signal }: WarmOptions,
 ): Promise<void> {
   const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
+  const countCommands = async (): Promise<number> => {
+    using limit = deadline(timeoutMs, tooLate, signal);
+    return (await guest.stats(limit.signal)).execCgroups;
+  };
+  // That of a profile whose copies find it running.
+  const services = await countCommands();
   for (let round = 0; round < ROUNDS; round++) {
     using limit = deadline(timeoutMs, tooLate, signal);
     await guest.reconnect(`warm-${round}`, limit.signal);
@@ -45,11 +51,10 @@ export async function warm(
     await raceSignal(runAllKinds(guest, hasRoot), limit.signal);
   }
   await settle(() => readProcessUsage(vm.identity)?.cpuMs, signal);
-  using limit = deadline(timeoutMs, tooLate, signal);
-  // No process may run in a copy before the copy has an identity. Few root file systems have programs that leave
+  // No other process may run in a copy before the copy has an identity. Few root file systems have programs that leave
   // processes.
-  const { execCgroups } = await guest.stats(limit.signal);
-  if (execCgroups > 0) throw new AppError('internal', 'processes stayed when its first commands had ended');
+  if ((await countCommands()) > services)
+    throw new AppError('internal', 'processes stayed when its first commands had ended');
 }
 
 /** Runs commands with and without stdin, and in a terminal. */

@@ -45,12 +45,13 @@ t.test('a guest is sampled up to a limit', async (t) => {
 });
 
 /** The commands that a guest runs before it is saved. */
-async function warmed(hasRoot: boolean, stays = 0) {
+async function warmed(hasRoot: boolean, { stays = 0, services = 0 } = {}) {
   const requests: string[] = [];
+  let looks = 0;
   const guest = {
     reconnect: async (name: string) => void requests.push(`connect ${name}`),
     setIdentity: async ({ sandboxId }: { sandboxId: string }) => void requests.push(`identity ${sandboxId}`),
-    stats: async () => ({ execCgroups: stays }),
+    stats: async () => ({ execCgroups: services + (looks++ > 0 ? stays : 0) }),
     exec: (
       { cmd, tty, timeout_s }: { cmd: string[]; tty?: { cols: number; rows: number }; timeout_s: number },
       events: { output(stream: string, chunk: Buffer): void; exit(): void },
@@ -92,6 +93,11 @@ t.test('a guest runs what its copies will run, twice', async (t) => {
   for (const hasRoot of [false, true]) {
     const all = [...one, ...(hasRoot ? ofRoot : []), ...kinds];
     t.same(await warmed(hasRoot), [...round(0, ...all), ...round(1, ...all)]);
-    await t.rejects(warmed(hasRoot, 1), { code: 'internal', message: /processes stayed/ });
+    for (const services of [0, 1])
+      await t.rejects(warmed(hasRoot, { stays: 1, services }), {
+        code: 'internal',
+        message: /processes stayed/,
+      });
+    t.ok(await warmed(hasRoot, { services: 1 }), 'the service of the profile runs already');
   }
 });
