@@ -72,7 +72,7 @@ t.test('a root of two disks, and the agent in it', async (t) => {
       `${AGENT} ${AGENT.split(' ')[1]}`,
     ],
   );
-  t.match(lines[4], /nobarrier,noinit_itable$/);
+  t.match(lines[4], /nobarrier,noinit_itable,commit=60$/);
 });
 
 t.test(
