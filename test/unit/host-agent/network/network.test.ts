@@ -128,6 +128,8 @@ t.test('a slot of another run directory is used, removed, and made again when it
   await t.rejects(next.createAgain({ ...placed, guestIp: '192.0.2.2' }), { code: 'conflict' });
   await next.destroy(placed);
   await next.close();
+  // What the daemon between the two made.
+  await sh(`umount ${lost.namespace}`);
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
   t.same(readdirSync(nextDir), []);
 });
