@@ -122,7 +122,8 @@ export function toPortHost(sandboxes: SandboxManager): PortHost {
       try {
         get();
       } catch (error) {
-        if (isAppError(error) && error.code === 'not_found') return undefined;
+        // Strangers do not learn of one that has just moved.
+        if (isAppError(error) && ['not_found', 'exhausted'].includes(error.code)) return undefined;
         throw error;
       }
       return {
