@@ -122,7 +122,7 @@ export function toPortHost(sandboxes: SandboxManager): PortHost {
       try {
         get();
       } catch (error) {
-        // Strangers do not learn of one that has just moved.
+        // Also of one that has just moved: a client without a key must not learn that it exists.
         if (isAppError(error) && ['not_found', 'exhausted'].includes(error.code)) return undefined;
         throw error;
       }

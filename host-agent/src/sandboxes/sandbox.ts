@@ -281,8 +281,8 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   }
 
   /**
-   * AppError not_found when it is being deleted, exhausted when another host has it, internal with the cause when its VM died, guest_unreachable when it
-   * hangs.
+   * AppError not_found when it is being deleted, exhausted when another host has it, internal when its VM died,
+   * guest_unreachable when it hangs.
    */
   assertAlive(): void {
     this.assertNotEnded();

@@ -1,11 +1,22 @@
 // The first of the two uploads of a sandbox that leaves: it is saved and sent while it runs. Once it is paused, only
 // what has changed since is to be sent. Nothing in the store names these chunks, so none has to be removed there.
+import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
+import type { ResourceContext } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
+import type { SavedGuest } from '../saved/saved-guest.ts';
 import { partsOf } from '../stored/description.ts';
-import type { DeparturesDeps } from './departures.ts';
+import type { SharedOptions } from '../stored/shared.ts';
 
-type CopyDeps = Pick<DeparturesDeps, 'context' | 'log' | 'save' | 'store' | 'track'>;
+export type CopyDeps = {
+  readonly context: Pick<ResourceContext, 'faults'>;
+  readonly store: SharedOptions['store'];
+  /** Under a hidden name; it runs on. */
+  readonly save: (sandbox: Sandbox, signal: AbortSignal) => Promise<SavedGuest>;
+  /** A stopping daemon waits for it, and aborts the signal. */
+  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  readonly log: Logger;
+};
 
 /** Rejects only when aborted; after a failure, all is sent later. Nothing is left on this host. */
 export async function copyAhead(sandbox: Sandbox, deps: CopyDeps, signal: AbortSignal): Promise<void> {

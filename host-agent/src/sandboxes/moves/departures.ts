@@ -11,19 +11,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from 'pino';
 import { AppError, firstLine } from '../../lib/errors.ts';
 import type { UploadResult } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
-import type { ResourceContext } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { PARTS } from '../saved/archive/format.ts';
 import { openPaused, pausedDir } from '../saved/paused.ts';
-import type { SavedGuest } from '../saved/saved-guest.ts';
 import type { Sleep } from '../sleep/sleep.ts';
-import type { SharedOptions } from '../stored/shared.ts';
-import { copyAhead } from './copy-ahead.ts';
+import { type CopyDeps, copyAhead } from './copy-ahead.ts';
 import { describeParked, type ParkedFiles, parkedId } from './parked.ts';
 
 const POLL_MS = 3000;
@@ -40,19 +36,12 @@ export type DepartureRecord = {
   readonly store?: string;
 };
 
-export type DeparturesDeps = {
-  readonly context: Pick<ResourceContext, 'faults'>;
-  readonly store: SharedOptions['store'];
+export type DeparturesDeps = CopyDeps & {
   readonly records: Table<DepartureRecord>;
   readonly sleep: Pick<Sleep, 'pause' | 'endVm'>;
-  /** Under a hidden name; it runs on. */
-  readonly save: (sandbox: Sandbox, signal: AbortSignal) => Promise<SavedGuest>;
   readonly find: (id: string) => Sandbox | undefined;
   /** Removes it here, without ending it. `onGone`: nothing of it is left. */
   readonly forget: (sandbox: Sandbox, onGone: () => Promise<void>) => Promise<void>;
-  /** A stopping daemon waits for it, and aborts the signal. */
-  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
-  readonly log: Logger;
   readonly pollMs?: number | undefined;
 };
 
