@@ -55,6 +55,8 @@ t.test('a drained host offers its sandboxes, and another goes on with them under
   await a.manager.moves.drain.cancel();
   t.match(await resume(a, id), { status: 200, body: { id, state: 'running' } }, 'and back');
   t.equal(a.notesOf(id).where, 'there');
+  t.equal((await a.ask('DELETE', `/sandboxes/${id}`)).status, 204);
+  t.equal((await a.ask('GET', `/sandboxes/${id}`)).status, 404, 'it did not leave again');
 });
 
 t.test('many hosts that ask for one sandbox: one has it', async (t) => {

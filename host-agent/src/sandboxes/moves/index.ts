@@ -98,6 +98,7 @@ export class Moves {
         admitPause: (owner) => limits.admitPause(owner),
         assertOpen: () => this.drain.assertOpen(),
         register: (sandbox) => {
+          this.#left.delete(sandbox.id);
           register(sandbox);
           void sleep.adopt(sandbox);
         },
