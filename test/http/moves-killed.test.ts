@@ -1,4 +1,6 @@
 // A kill at each step of a move: one host has the sandbox, and it runs as before.
+import { cpSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
@@ -12,11 +14,14 @@ import { eventually, prepareHosts } from './store-hosts.ts';
 t.setTimeout(scaled(300_000));
 
 /** A daemon that is killed at a point: from then on it writes nothing, neither here nor in the bucket. */
-function makeDoomed(t: Test, { settings }: Hosts, point: FaultPoint) {
+function makeDoomed(t: Test, { settings }: Hosts, point: FaultPoint, onDeath?: () => void) {
   let isDead = false;
   const faults = {
     reach: (reached: FaultPoint) => {
-      if (reached === point) isDead = true;
+      if (reached === point && !isDead) {
+        isDead = true;
+        onDeath?.();
+      }
       if (isDead) throw new Error(`killed at ${point}`);
     },
   };
@@ -47,12 +52,26 @@ function makeDoomed(t: Test, { settings }: Hosts, point: FaultPoint) {
   return { options, isDead: () => isDead };
 }
 
-const LEAVING = ['move.paused', 'move.recorded', 'move.sent', 'move.offered', 'move.published'] as const;
+/** What is saved and not published. */
+const unfinishedIn = (dataDir: string): string[] => {
+  const root = join(dataDir, 'snapshots');
+  return readdirSync(root).filter((name) => name.startsWith('.'));
+};
+
+const LEAVING = [
+  ...(['move.saved', 'move.copied', 'move.paused', 'move.recorded'] as const),
+  ...(['move.sent', 'move.offered', 'move.published'] as const),
+];
 for (const point of LEAVING)
   t.test(`the leaving host is killed at ${point}: the sandbox is on one host`, async (t) => {
     const hosts = await prepareHosts(t);
     const home = await makeHome(t);
-    const doomed = makeDoomed(t, hosts, point);
+    const root = join(home.dataDir, 'snapshots');
+    const doomed = makeDoomed(t, hosts, point, () => {
+      // A killed daemon does not remove it.
+      for (const name of unfinishedIn(home.dataDir))
+        cpSync(join(root, name), join(root, `${name}-left`), { recursive: true });
+    });
     const a = await hosts.start({ home, ...doomed.options });
     const b = await hosts.start();
     const id = await create(a);
@@ -63,6 +82,7 @@ for (const point of LEAVING)
     // While the host is gone, another has it if, and only if, it was offered.
     const early = await resume(b, id);
     t.equal(early.status, point === 'move.published' ? 200 : 404);
+    t.equal(unfinishedIn(home.dataDir).length, point === 'move.saved' ? 1 : 0);
     const again = await hosts.start({ home });
     if (early.status === 200) await eventually(() => again.manager.find(id) === undefined);
     else {
@@ -72,6 +92,7 @@ for (const point of LEAVING)
     }
     t.equal(b.notesOf(id).where, 'there');
     t.same(parkedIn(hosts), []);
+    t.same(unfinishedIn(home.dataDir), []);
   });
 
 for (const isTaken of [false, true])

@@ -1,4 +1,6 @@
 // Sandboxes that change their host with their id: daemons with own data directories over one bucket.
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { openTestStore } from '../support/s3/store.ts';
@@ -27,7 +29,18 @@ t.test('a drained host offers its sandboxes, and another goes on with them under
   t.same(b.manager.get(id).info.envNames, ['GREETING']);
   t.equal(b.notesOf(id).where, 'there');
   await eventually(() => a.manager.find(id) === undefined);
-  t.equal((await a.ask('GET', `/sandboxes/${id}`)).status, 404);
+  for (const [method, path] of [
+    ['GET', ''],
+    ['DELETE', ''],
+    ['POST', '/pause'],
+  ] as const)
+    t.match(await a.ask(method, `/sandboxes/${id}${path}`), {
+      status: 503,
+      body: { error: /moves to another host/ },
+    });
+  t.throws(() => a.manager.as({ kind: 'key', key: 'other', tenant: 'acme' } as never).get(id), {
+    code: 'not_found',
+  });
   t.match(a.happened.at(-1), { kind: 'moved', sandbox: id });
   t.notMatch(a.happened, [{ kind: 'deleted' }]);
   t.match(progressOf(a), { state: 'drained', moved: 1, sandboxes: [] });
@@ -42,6 +55,8 @@ t.test('a drained host offers its sandboxes, and another goes on with them under
   await a.manager.moves.drain.cancel();
   t.match(await resume(a, id), { status: 200, body: { id, state: 'running' } }, 'and back');
   t.equal(a.notesOf(id).where, 'there');
+  t.equal((await a.ask('DELETE', `/sandboxes/${id}`)).status, 204);
+  t.equal((await a.ask('GET', `/sandboxes/${id}`)).status, 404, 'it did not leave again');
 });
 
 t.test('many hosts that ask for one sandbox: one has it', async (t) => {
@@ -78,15 +93,88 @@ t.test('a cancelled drain: what no other host has is as before', async (t) => {
   t.equal((await a.ask('POST', '/sandboxes', {})).status, 201);
 });
 
+t.test('a sandbox is sent while it runs, and only its changes once it is paused', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  a.host.savedMemory = Buffer.concat([1, 2, 3, 4].map((byte) => Buffer.alloc(2 ** 20, byte)));
+  const id = await create(a);
+  const isChunk = /chunks\//;
+  const gate = Promise.withResolvers<void>();
+  hosts.s3.fault = async (method, key) => {
+    if (method === 'PUT' && isChunk.test(key)) await gate.promise;
+    return undefined;
+  };
+  await a.manager.moves.drain.begin();
+  await eventually(() => progressOf(a).sandboxes[0]?.state === 'copying');
+  await eventually(() => hosts.s3.count('PUT', isChunk) >= 4);
+  t.match(await a.ask('GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
+  t.equal((await a.ask('PATCH', `/sandboxes/${id}`, { labels: { team: 'b' } })).status, 200);
+  a.host.savedMemory = Buffer.concat([1, 2, 3, 5].map((byte) => Buffer.alloc(2 ** 20, byte)));
+  gate.resolve();
+  await eventually(() => progressOf(a).state === 'drained');
+  const sent = a.lines.flatMap(({ sentBytes }) => (typeof sentBytes === 'number' ? [sentBytes] : []));
+  t.equal(sent.length, 2, 'two uploads');
+  t.ok((sent[1] ?? 0) < (sent[0] ?? 0), `${sent}`);
+  t.match(await resume(b, id), { status: 200, body: { labels: { team: 'b' } } });
+  t.equal(b.notesOf(id).where, 'there');
+});
+
+t.test('a sandbox that cannot be sent while it runs is sent when it is paused', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  const id = await create(a);
+  let refused = 0;
+  hosts.s3.fault = (method, key) =>
+    method === 'PUT' && /chunks\//.test(key) && refused++ === 0
+      ? { status: 403, code: 'AccessDenied' }
+      : undefined;
+  await drain(a);
+  t.equal(refused > 0, true);
+  t.match(
+    a.lines.filter(({ msg }) => msg?.startsWith('a sandbox is sent only')),
+    { length: 1 },
+  );
+  t.equal((await resume(b, id)).status, 200);
+  t.equal(b.notesOf(id).where, 'there');
+});
+
+t.test('a drain that is cancelled, and a delete, while a sandbox is sent for the first time', async (t) => {
+  const hosts = await prepareHosts(t);
+  const a = await hosts.start();
+  const [id, other] = [await create(a), await create(a, { name: 'other' })];
+  const gate = Promise.withResolvers<void>();
+  hosts.s3.fault = async (method, key) => {
+    if (method === 'PUT' && /chunks\//.test(key)) await gate.promise;
+    return undefined;
+  };
+  await a.manager.moves.drain.begin();
+  await eventually(() => progressOf(a).sandboxes.every(({ state }) => state === 'copying'));
+  t.equal((await a.ask('DELETE', `/sandboxes/${other}`)).status, 204);
+  await a.manager.moves.drain.cancel();
+  gate.resolve();
+  await eventually(() => a.manager.moves.departures?.ids().length === 0);
+  t.equal(a.manager.get(id).state, 'running');
+  t.notMatch(a.happened, [{ kind: 'paused' }]);
+  t.same(parkedIn(hosts), []);
+  const isHidden = (name: string) => name.startsWith('.');
+  await eventually(() => !readdirSync(join(a.home.dataDir, 'snapshots')).some(isHidden));
+});
+
 t.test('a drain that is cancelled while a sandbox is paused', async (t) => {
   const hosts = await prepareHosts(t);
   const a = await hosts.start();
   const id = await create(a);
   const sandbox = a.manager.find(id);
-  // The pause waits for another client's snapshot.
-  const gate = Promise.withResolvers<void>();
-  const held = sandbox?.snapshotQueue.add(() => gate.promise);
+  const [copied, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  hosts.s3.fault = async (method, key) => {
+    if (method === 'PUT' && /chunks\//.test(key)) await copied.promise;
+    return undefined;
+  };
   await a.manager.moves.drain.begin();
+  await eventually(() => hosts.s3.count('PUT', /chunks\//) > 0);
+  // The pause waits for another client's snapshot.
+  const held = sandbox?.snapshotQueue.add(() => gate.promise);
+  copied.resolve();
   await eventually(() => sandbox?.isDeparting === true);
   await a.manager.moves.drain.cancel();
   gate.resolve();

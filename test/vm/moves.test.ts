@@ -34,6 +34,11 @@ t.test('a sandbox leaves a drained host and goes on at another', async (t) => {
     '(i=0; while :; do i=$((i+1)); echo $i > /dev/shm/n; echo $i >> /root/log; sync; sleep 0.2; done) >/dev/null 2>&1 &',
   );
   const who = await a.api.sh(id, WHO);
+  // What a snapshot lets it stand still, to be compared with the move.
+  const { id: snapshot } = await a.api.ask('takeSnapshot', { params: { id } });
+  const events = await (await a.api.fetch('/events?follow=0&kind=snapshot-taken')).text();
+  t.comment(`a snapshot: ${/"paused_ms":\d+/.exec(events)?.[0]}`);
+  await a.api.call('DELETE', `/snapshots/${snapshot}`);
   const before = Number(await a.api.sh(id, 'cat /dev/shm/n'));
 
   const startedAt = performance.now();
@@ -51,6 +56,12 @@ t.test('a sandbox leaves a drained host and goes on at another', async (t) => {
   const resumedAt = performance.now();
   const moved = await b.api.ask('resumeSandbox', { params: { id }, body: {} });
   t.comment(`runs elsewhere after ${Math.round(performance.now() - resumedAt)} ms`);
+  const sent = a.log.flatMap(({ sentBytes, durationMs }) =>
+    typeof sentBytes === 'number' && typeof durationMs === 'number' ? [{ sentBytes, durationMs }] : [],
+  );
+  t.comment(`sent while it ran, and from its pause to the offer: ${JSON.stringify(sent)}`);
+  const [first, second] = sent.map(({ sentBytes }) => sentBytes);
+  t.ok((second ?? 0) > 0 && (second ?? 0) < (first ?? 0), 'the second upload has changes alone');
   t.match(moved, { id, name: 'counter', state: 'running' });
   t.equal(await b.api.sh(id, WHO), who, 'machine id, host name and boot id are the same');
   const count = async () => Number(await b.api.sh(id, 'cat /dev/shm/n'));

@@ -122,7 +122,8 @@ export function toPortHost(sandboxes: SandboxManager): PortHost {
       try {
         get();
       } catch (error) {
-        if (isAppError(error) && error.code === 'not_found') return undefined;
+        // Also of one that has just moved: a client without a key must not learn that it exists.
+        if (isAppError(error) && ['not_found', 'exhausted'].includes(error.code)) return undefined;
         throw error;
       }
       return {

@@ -44,6 +44,8 @@ export const FAULT_POINTS = [
   'rollback.exchanged',
   'rollback.identified',
   'rollback.committed',
+  'move.saved',
+  'move.copied',
   'move.paused',
   'move.recorded',
   'move.sent',

@@ -16,7 +16,7 @@ import { parentOf, type SandboxRecord, toSavedOptions } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
-import { saveForForks } from './save-sandbox.ts';
+import { saveTemporarily } from './save-sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
@@ -80,7 +80,7 @@ export class Forks {
     const open = async (): Promise<SavedGuest> => {
       if (sandbox.record.paused?.hasMemory !== true) await sleep.wake(sandbox, signal);
       const endVm = () => sleep.endVm(sandbox);
-      saved = await track(saveForForks(sandbox, { ...this.#deps, endVm }, signal));
+      saved = await track(saveTemporarily(sandbox, { ...this.#deps, endVm }, signal));
       context.faults.reach('fork.saved');
       return saved;
     };

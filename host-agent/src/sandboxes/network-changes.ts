@@ -22,7 +22,7 @@ import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
 import { metadataOf } from './metadata.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
-import { noSandbox, type SandboxRecord } from './record.ts';
+import { goneSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { findChangedSecrets, patchSecrets, withSecrets } from './secret-changes.ts';
@@ -308,7 +308,7 @@ function generationOf({ networkGeneration = 1 }: SandboxRecord): number {
 
 /** AppError not_found. */
 function assertExists(sandbox: Sandbox): void {
-  if (isLeaving(sandbox)) throw noSandbox(sandbox.id);
+  if (isLeaving(sandbox)) throw goneSandbox(sandbox);
 }
 
 function isLeaving({ isGone, state }: Sandbox): boolean {

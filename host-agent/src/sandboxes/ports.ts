@@ -5,7 +5,7 @@ import { AppError } from '../lib/errors.ts';
 import { asNoSpace } from './admission.ts';
 import type { PortCounts } from './exec.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
-import { noSandbox } from './record.ts';
+import { goneSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { OpenPort } from './types.ts';
 
@@ -51,7 +51,7 @@ export async function changePort(
 ): Promise<readonly OpenPort[]> {
   const change = async (): Promise<void> => {
     if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
-      throw noSandbox(sandbox.id);
+      throw goneSandbox(sandbox);
     const { record } = sandbox;
     const before = record.ports ?? [];
     const known = before.find((each) => each.port === port);

@@ -5,7 +5,7 @@ import { AppError } from '../lib/errors.ts';
 import { isSamePort, type PublishedPort } from '../network/index.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
-import { noSandbox } from './record.ts';
+import { goneSandbox } from './record.ts';
 import { assertFewPorts } from './resolve-create.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -38,7 +38,7 @@ export async function changePublished(
 ): Promise<void> {
   const apply = async (): Promise<void> => {
     if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
-      throw noSandbox(sandbox.id);
+      throw goneSandbox(sandbox);
     sandbox.use.touch();
     if ('add' in change) await publish(sandbox, change.add, request, deps);
     else await unpublish(sandbox, change.remove, deps);

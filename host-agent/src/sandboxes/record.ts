@@ -200,6 +200,17 @@ export function movingSandbox(id: string): AppError {
   return new AppError('exhausted', `sandbox ${id} moves to another host; try again`, { retryAfterS: 2 });
 }
 
+/** Of one that is hidden from clients. `isDeparting`: another host has it. */
+export function goneSandbox({
+  id,
+  isDeparting,
+}: {
+  readonly id: string;
+  readonly isDeparting: boolean;
+}): AppError {
+  return isDeparting ? movingSandbox(id) : noSandbox(id);
+}
+
 /** What copies of a sandbox inherit. */
 export function toSavedOptions(record: SandboxRecord): SavedManifest['options'] {
   const { labels, env, secrets = [] } = metadataOf(record);

@@ -281,8 +281,8 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   }
 
   /**
-   * AppError not_found when it is being deleted, internal with the cause when its VM died, guest_unreachable when it
-   * hangs.
+   * AppError not_found when it is being deleted, exhausted when another host has it, internal when its VM died,
+   * guest_unreachable when it hangs.
    */
   assertAlive(): void {
     this.assertNotEnded();
@@ -294,12 +294,12 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   /** The same, except that a hanging guest is accepted. */
   assertNotEnded(): void {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
+      if (this.isDeparting) throw movingSandbox(this.id);
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
     }
     const reason = this.#running?.vm.exit?.reason ?? this.#record.exit?.reason;
-    if (reason !== undefined) {
+    if (reason !== undefined)
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
-    }
   }
 
   /** First phase of a delete; see Deletion. */

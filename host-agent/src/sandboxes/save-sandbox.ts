@@ -1,4 +1,4 @@
-// Saves a sandbox: as a user's snapshot while it keeps running, for forks alone, or to destroy it afterwards.
+// Saves a sandbox: as a user's snapshot while it keeps running, for forks or a move alone, or to destroy it afterwards.
 import { mkdir } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
@@ -31,19 +31,19 @@ export function takeSnapshot(
   return saveRunning(sandbox, admission, signal, () => snapshots.create(sandbox, signal, by));
 }
 
-type SaveForForksDeps = Pick<TakeSnapshotDeps, 'admission'> & {
+type SaveTemporarilyDeps = Pick<TakeSnapshotDeps, 'admission'> & {
   readonly context: Pick<ResourceContext, 'directories' | 'engines' | 'faults'>;
   /** Waits for the VMM of a paused sandbox. */
   readonly endVm: () => Promise<void>;
 };
 
 /**
- * Saves a sandbox for forks alone, under a hidden name, which the next daemon removes after a crash. One that is paused
- * with its memory stays paused. Rejects as `takeSnapshot` does.
+ * Saves a sandbox for forks or a move alone, under a hidden name, which the next daemon removes after a crash. One that
+ * is paused with its memory stays paused. Rejects as `takeSnapshot` does.
  */
-export async function saveForForks(
+export async function saveTemporarily(
   sandbox: Sandbox,
-  { context, admission, endVm }: SaveForForksDeps,
+  { context, admission, endVm }: SaveTemporarilyDeps,
   signal: AbortSignal,
 ): Promise<SavedGuest> {
   const root = snapshotsRoot(context.directories.dataDir);

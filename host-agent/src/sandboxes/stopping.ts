@@ -1,7 +1,7 @@
 // Graceful shutdown of a daemon's sandboxes: new work is refused, starts and saves are cancelled, and the sandboxes are
 // left to the next daemon, or deleted.
 import type { Logger } from 'pino';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { AppError, toError } from '../lib/errors.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Operations, Sweeps } from './sweeps.ts';
 
@@ -35,10 +35,11 @@ export async function stopSandboxes(
     if (size > 0) log.info({ sandboxes: size }, 'sandboxes keep running; the next daemon adopts them');
     return;
   }
-  const deletions = await Promise.allSettled([...sandboxes.keys()].map((id) => remove(id)));
+  const ids = [...sandboxes.keys()];
+  const deletions = await Promise.allSettled(ids.map((id) => remove(id)));
   // What is not there is on another host by now.
-  const isFailure = (error: unknown): boolean => !isAppError(error) || error.code !== 'not_found';
-  const failure = deletions.find((deletion) => deletion.status === 'rejected' && isFailure(deletion.reason));
+  const isHere = (at: number): boolean => sandboxes.has(ids[at] ?? '');
+  const failure = deletions.find((deletion, at) => deletion.status === 'rejected' && isHere(at));
   await sweeps.finish();
   if (failure?.status === 'rejected') throw toError(failure.reason);
 }

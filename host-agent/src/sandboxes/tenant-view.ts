@@ -31,7 +31,6 @@ import type { Moves } from './moves/index.ts';
 import type { NetworkCalls } from './network-calls.ts';
 import type { PortChange } from './ports.ts';
 import type { PublishChange } from './publish.ts';
-import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
@@ -82,7 +81,7 @@ export interface AllSandboxes {
     'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete' | 'fetch' | 'stored'
   >;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
-  readonly moves: Pick<Moves, 'takeOver' | 'describe'>;
+  readonly moves: Pick<Moves, 'takeOver' | 'describe' | 'missing'>;
   exportSnapshot(id: string): PullStream;
   compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
@@ -160,7 +159,7 @@ export class TenantView implements Sandboxes {
 
   get(id: string): SandboxHandle {
     const sandbox = this.#find(id);
-    if (sandbox.isGone) throw noSandbox(id);
+    if (sandbox.isGone) throw this.#host.moves.missing(id, this.#isVisible);
     const { sleep } = this.#host;
     const { principal } = this.#request;
     const policy = policyOf(principal);
@@ -326,10 +325,11 @@ export class TenantView implements Sandboxes {
 
   readonly #isVisible: IsVisible = (owner) => canSee(this.#request.principal, owner);
 
-  /** AppError not_found: what the client may not see does not exist for it. */
+  /** AppError not_found: what the client may not see does not exist for it; exhausted if it has just moved. */
   #find(id: string): Sandbox {
     const sandbox = this.#host.find(id);
-    if (sandbox === undefined || !this.#isVisible(sandbox.record.owner)) throw noSandbox(id);
+    if (sandbox === undefined || !this.#isVisible(sandbox.record.owner))
+      throw this.#host.moves.missing(id, this.#isVisible);
     return sandbox;
   }
 

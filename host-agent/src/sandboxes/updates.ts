@@ -8,7 +8,7 @@ import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
 import { metadataOf } from './metadata.ts';
 import type { Names } from './names.ts';
-import { noSandbox, pausesAtEnd, type SandboxRecord } from './record.ts';
+import { goneSandbox, pausesAtEnd, type SandboxRecord } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { IdleRule, SandboxInfo, SandboxPatch } from './types.ts';
 
@@ -30,7 +30,7 @@ export async function updateSandbox(
 ): Promise<SandboxInfo> {
   const change = async (): Promise<void> => {
     if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
-      throw noSandbox(sandbox.id);
+      throw goneSandbox(sandbox);
     sandbox.use.touch();
     const { record } = sandbox;
     const changed = applyPatch(record, patch, Date.now());

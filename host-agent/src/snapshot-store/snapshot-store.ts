@@ -28,26 +28,32 @@ import { StoredImages } from './stored-images.ts';
 /** Marks of deleted snapshots: other hosts that have a copy remove it. */
 const DELETED = 'deleted/';
 const MAX_MARK_BYTES = 4096;
+/** A chunk may have had another age so long ago, and a collection that saw that still deletes it. */
+const RENEWED_MS = 60_000;
 
 export type StoreOptions = { readonly bucket: Bucket; readonly keys: StoreKeys };
 
-export type SnapshotUpload = {
-  readonly id: string;
+export type ChunkUpload = {
   readonly tenant: TenantName;
+  readonly files: readonly { readonly part: string; readonly path: string }[];
+};
+
+export type SnapshotUpload = ChunkUpload & {
+  readonly id: string;
   /** JSON. */
   readonly description: unknown;
-  readonly files: readonly { readonly part: string; readonly path: string }[];
   /** All chunks are there; what makes it exist follows. */
   readonly beforeManifest?: () => Promise<void>;
 };
 
 /** `sent`: what was not in the bucket yet, in bytes as stored. */
-export type UploadResult = {
-  readonly manifest: StoreManifest;
+export type SentChunks = {
   readonly chunks: number;
   readonly sentChunks: number;
   readonly sentBytes: number;
 };
+
+export type UploadResult = SentChunks & { readonly manifest: StoreManifest };
 
 export type ListedSnapshot = { readonly id: string; readonly etag: string; readonly agoMs: number };
 
@@ -95,30 +101,9 @@ export class SnapshotStore {
     { id, tenant, description, files, beforeManifest }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
-    const tooLong = AbortSignal.timeout(MAX_UPLOAD_MS);
-    const signal = AbortSignal.any([outer, tooLong]);
+    const signal = withLimit(outer);
     const keys = this.#keys.tenant(tenant);
-    const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
-    /** Of each part. */
-    const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
-    const old: Window[] = [];
-    const send = async (window: Window, signal: AbortSignal) => {
-      const name = keys.nameOf(window.bytes);
-      chunks.get(window.part)?.push([window.index, name]);
-      sent.chunks += 1;
-      const { bytes, isOld } = await this.#ensureChunk(keys, name, window.bytes, signal);
-      sent.sentBytes += bytes;
-      sent.sentChunks += bytes > 0 ? 1 : 0;
-      if (isOld) old.push({ ...window, bytes: Buffer.alloc(0) });
-    };
-    const described: StoredFile[] = [];
-    for (const { part, path } of files) {
-      await using file = await open(path, 'r');
-      const { size } = await file.stat();
-      await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
-      const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
-      described.push({ part, sizeBytes: size, chunks: found });
-    }
+    const { described, old, sent } = await this.#sendChunks(keys, files, signal);
     const manifest: StoreManifest = {
       formatVersion: STORE_FORMAT,
       ...{ id, description, files: described },
@@ -130,6 +115,44 @@ export class SnapshotStore {
     await this.putManifest(manifest, signal);
     await this.#assertThere(keys, old, signal);
     return { manifest, ...sent };
+  }
+
+  /**
+   * Sends what is not there yet, of files that will be uploaded soon as they are by then. Nothing names these chunks:
+   * a collection deletes them when they are a day old. AppError as of `upload`.
+   */
+  async sendChunks({ tenant, files }: ChunkUpload, signal: AbortSignal): Promise<SentChunks> {
+    const keys = this.#keys.tenant(tenant);
+    const { old, sent } = await this.#sendChunks(keys, files, withLimit(signal));
+    // The upload looks for them again, when no collection can delete them any more.
+    for (const { name } of old) this.#seen.forget(chunkPath(keys, name));
+    return sent;
+  }
+
+  /** `old`: of chunks that were there, and have got a new age. */
+  async #sendChunks(keys: TenantKeys, files: ChunkUpload['files'], signal: AbortSignal) {
+    const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
+    /** Of each part. */
+    const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
+    const old: (Window & { readonly name: string })[] = [];
+    const send = async (window: Window, signal: AbortSignal) => {
+      const name = keys.nameOf(window.bytes);
+      chunks.get(window.part)?.push([window.index, name]);
+      sent.chunks += 1;
+      const { bytes, isOld } = await this.#ensureChunk(keys, name, window.bytes, signal);
+      sent.sentBytes += bytes;
+      sent.sentChunks += bytes > 0 ? 1 : 0;
+      if (isOld) old.push({ ...window, name, bytes: Buffer.alloc(0) });
+    };
+    const described: StoredFile[] = [];
+    for (const { part, path } of files) {
+      await using file = await open(path, 'r');
+      const { size } = await file.stat();
+      await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
+      const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
+      described.push({ part, sizeBytes: size, chunks: found });
+    }
+    return { described, old, sent };
   }
 
   /** Makes a snapshot exist whose chunks are there. AppError as of `upload`. */
@@ -219,7 +242,10 @@ export class SnapshotStore {
     await this.#bucket.remove(manifestPath(id), signal);
   }
 
-  /** `bytes`: how many were sent; 0: it was there. `isOld`: it could have been deleted while it got a new age. */
+  /**
+   * `bytes`: how many were sent; 0: it was there. `isOld`: it could have been deleted while it got a new age, here or
+   * from another host.
+   */
   async #ensureChunk(
     keys: TenantKeys,
     name: string,
@@ -231,7 +257,7 @@ export class SnapshotStore {
     const there = await this.#bucket.head(path, signal);
     if (there !== undefined && there.agoMs < MAX_REUSED_AGE_MS) {
       this.#seen.add(path, there.agoMs);
-      return { bytes: 0, isOld: false };
+      return { bytes: 0, isOld: there.agoMs < RENEWED_MS };
     }
     const isOld = there !== undefined;
     if (isOld && (await this.#bucket.touch(path, signal))) {
@@ -280,6 +306,9 @@ export class SnapshotStore {
     }
   }
 }
+
+const withLimit = (signal: AbortSignal): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(MAX_UPLOAD_MS)]);
 
 /** The aligned chunks of a file that are not all zeros. */
 async function* readWindows(

@@ -59,7 +59,7 @@ export const drain: Command = {
 
 function toLine({ sandboxes, moved, secondsLeft }: DrainProgress): string {
   const count = (state: string) => sandboxes.filter((each) => each.state === state).length;
-  const parts = ['waiting', 'pausing', 'sending', 'offered', 'stays'].flatMap((state) =>
+  const parts = ['waiting', 'copying', 'pausing', 'sending', 'offered', 'stays'].flatMap((state) =>
     count(state) > 0 ? [`${count(state)} ${state}`] : [],
   );
   const left = secondsLeft === undefined ? '' : `; about ${secondsLeft} s left`;

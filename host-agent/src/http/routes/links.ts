@@ -54,7 +54,7 @@ function isPortOpen(sandboxes: Sandboxes, id: string, port: number): boolean {
   try {
     return sandboxes.get(id).info.ports?.some((each) => each.port === port) === true;
   } catch (error) {
-    if (isAppError(error) && error.code === 'not_found') return false;
+    if (isAppError(error) && ['not_found', 'exhausted'].includes(error.code)) return false;
     throw error;
   }
 }

@@ -1,26 +1,25 @@
 // Sandboxes that leave this host: each is paused, sent to the snapshot store and offered there, until another host has
 // claimed it or this one takes it back.
 //
-//   depart ──▶ paused ──▶ `sending` ──▶ all chunks are there ──▶ `offered` ──▶ manifest ──▶ another host has the claim
-//                             │ taken back: nothing is offered       │ taken back:               ▼
-//                             ▼                                      ▼ with the claim        forgotten here
-//                          this host's again                     this host's again
+//   depart ──▶ copied ──▶ paused ──▶ `sending` ──▶ all chunks are there ──▶ `offered` ──▶ manifest ──▶ another host
+//            while it runs               │ taken back: nothing is offered       │ taken back:          has the claim
+//                                        ▼                                      ▼ with the claim             ▼
+//                                 this host's again                     this host's again              forgotten here
 //
 // From `offered` on, the claim alone says whose it is: it is written where there is none, and never removed, so that a
 // manifest that a server writes late is of no use to any host.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from 'pino';
 import { AppError, firstLine } from '../../lib/errors.ts';
+import type { UploadResult } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
-import type { ResourceContext } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { PARTS } from '../saved/archive/format.ts';
 import { openPaused, pausedDir } from '../saved/paused.ts';
 import type { Sleep } from '../sleep/sleep.ts';
-import type { SharedOptions } from '../stored/shared.ts';
+import { type CopyDeps, copyAhead } from './copy-ahead.ts';
 import { describeParked, type ParkedFiles, parkedId } from './parked.ts';
 
 const POLL_MS = 3000;
@@ -37,24 +36,21 @@ export type DepartureRecord = {
   readonly store?: string;
 };
 
-export type DeparturesDeps = {
-  readonly context: Pick<ResourceContext, 'faults'>;
-  readonly store: SharedOptions['store'];
+export type DeparturesDeps = CopyDeps & {
   readonly records: Table<DepartureRecord>;
   readonly sleep: Pick<Sleep, 'pause' | 'endVm'>;
   readonly find: (id: string) => Sandbox | undefined;
   /** Removes it here, without ending it. `onGone`: nothing of it is left. */
   readonly forget: (sandbox: Sandbox, onGone: () => Promise<void>) => Promise<void>;
-  /** A stopping daemon waits for it, and aborts the signal. */
-  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
-  readonly log: Logger;
   readonly pollMs?: number | undefined;
 };
 
 type Sending = {
   readonly abort: AbortController;
   readonly done: Promise<void>;
-  readonly wasRunning: boolean;
+  wasRunning: boolean;
+  /** It runs, and what it has is sent first. */
+  isCopying: boolean;
 };
 
 export class Departures {
@@ -113,6 +109,11 @@ export class Departures {
     return [...new Set([...this.#sending.keys(), ...this.#deps.records.all().map(({ id }) => id)])];
   }
 
+  /** Whether it runs while it is sent for the first time. */
+  isCopying(id: string): boolean {
+    return this.#sending.get(id)?.isCopying === true;
+  }
+
   /** Whether one of those ran before. */
   wasRunning(id: string): boolean {
     return (this.#deps.records.get(id) ?? this.#sending.get(id))?.wasRunning === true;
@@ -131,18 +132,27 @@ export class Departures {
       await this.takeBack(sandbox);
     }
     if (this.#sending.has(id)) throw movingSandbox(id);
-    const wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
     const abort = new AbortController();
     const { promise: done, resolve: finish } = Promise.withResolvers<void>();
-    this.#sending.set(id, { abort, done, wasRunning });
-    sandbox.isDeparting = true;
+    const sending: Sending = { abort, done, wasRunning: false, isCopying: sandbox.state === 'running' };
+    this.#sending.set(id, sending);
     try {
       const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);
+      if (sending.isCopying) await copyAhead(sandbox, this.#deps, signal);
+      signal.throwIfAborted();
+      sending.isCopying = false;
+      sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
+      sandbox.isDeparting = true;
+      const pausedAt = performance.now();
       await this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
       this.#deps.context.faults.reach('move.paused');
-      await this.#deps.track((stop) =>
-        sandbox.snapshotQueue.add(() => this.#send(sandbox, wasRunning, AbortSignal.any([signal, stop]))),
+      const { sentBytes } = await this.#deps.track((stop) =>
+        sandbox.snapshotQueue.add(() =>
+          this.#send(sandbox, sending.wasRunning, AbortSignal.any([signal, stop])),
+        ),
       );
+      const sent = { sandbox: id, sentBytes, durationMs: Math.round(performance.now() - pausedAt) };
+      this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);
       if (records.get(id) === undefined) sandbox.isDeparting = false;
@@ -151,7 +161,7 @@ export class Departures {
     }
   }
 
-  async #send(sandbox: Sandbox, wasRunning: boolean, signal: AbortSignal): Promise<void> {
+  async #send(sandbox: Sandbox, wasRunning: boolean, signal: AbortSignal): Promise<UploadResult> {
     const { store, records, sleep, context } = this.#deps;
     const { id } = sandbox;
     sandbox.assertNotEnded();
@@ -169,7 +179,7 @@ export class Departures {
     context.faults.reach('move.recorded');
     const { files, needsResync } = await this.#open(sandbox);
     const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
-    await store.upload(
+    const uploaded = await store.upload(
       {
         id: parkedId(id, departure),
         tenant: sandbox.record.owner?.tenant,
@@ -187,6 +197,7 @@ export class Departures {
       signal,
     );
     context.faults.reach('move.published');
+    return uploaded;
   }
 
   async #open({ record, paths }: Sandbox): Promise<{ files: ParkedFiles; needsResync: boolean }> {
@@ -203,7 +214,7 @@ export class Departures {
   }
 
   /**
-   * It is this host's again, paused. Does nothing if it does not leave. AppError not_found when another host has it,
+   * It is this host's again, paused. Does nothing if it does not leave. AppError exhausted when another host has it,
    * `upstream` while the store does not say.
    */
   async takeBack(sandbox: Sandbox): Promise<void> {
@@ -228,7 +239,7 @@ export class Departures {
       const parked = parkedId(id, record.departure);
       if (!(await store.parked.claim(parked, record.token))) {
         await this.#moved(sandbox);
-        throw new AppError('not_found', `sandbox ${id} is on another host`);
+        throw movingSandbox(id);
       }
       context.faults.reach('move.taken-back');
       await store

@@ -34,7 +34,7 @@ export type DrainDeps = {
 };
 
 /** `offered`: in the snapshot store, and no other host has it yet. */
-export type DrainingState = 'waiting' | 'pausing' | 'sending' | 'offered' | 'stays';
+export type DrainingState = 'waiting' | 'copying' | 'pausing' | 'sending' | 'offered' | 'stays';
 
 export type DrainProgress = {
   readonly state: 'off' | 'draining' | 'drained';
@@ -225,7 +225,8 @@ export class Drain {
     if (this.#deps.isBound(id))
       return { id, state: 'stays', reason: 'it is a pod of others, and ends with it' };
     const problem = this.#problems.get(id);
-    const step = phase === undefined ? 'pausing' : 'sending';
+    const isCopying = this.#deps.departures?.isCopying(id) === true;
+    const step = isCopying ? 'copying' : phase === undefined ? 'pausing' : 'sending';
     return {
       id,
       state: this.#active.has(id) ? step : 'waiting',

@@ -1,12 +1,13 @@
 // Sandboxes that change their host, with their id: they leave, arrive, and all leave when the host is drained.
 import type { Limits, Owner } from '../../keys/index.ts';
-import { firstLine, isAppError } from '../../lib/errors.ts';
+import { type AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import type { Admission } from '../admission.ts';
 import type { Names } from '../names.ts';
 import type { SandboxManagerOptions } from '../options.ts';
 import { toSnapshotsOptions } from '../options.ts';
-import { noSandbox } from '../record.ts';
+import { movingSandbox, noSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
+import { saveTemporarily } from '../save-sandbox.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { Operations } from '../sweeps.ts';
@@ -18,6 +19,9 @@ import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
 const DESCRIBE_MS = 10_000;
+/** For so long a host remembers who has left: a request that is on its way here finds the other one when repeated. */
+const REMEMBERED_MS = 30_000;
+const MAX_REMEMBERED = 1000;
 
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
@@ -41,6 +45,8 @@ export class Moves {
   readonly arrivals: Arrivals | undefined;
   readonly drain: Drain;
   readonly #departed: MoveTables['departures'];
+  /** The oldest first. */
+  readonly #left = new Map<string, { readonly owner: Owner | undefined; readonly untilMs: number }>();
   readonly #find: (id: string) => Sandbox | undefined;
   readonly #all: () => Iterable<Sandbox>;
   /** Of those that ran before they moved, or were to move. */
@@ -72,7 +78,15 @@ export class Moves {
     this.departures =
       shared &&
       new Departures({
-        ...{ context, store: shared.store, records: tables.departures, sleep, find, forget, track, log },
+        ...{ context, store: shared.store, records: tables.departures, sleep, find, track, log },
+        save: (sandbox, signal) => {
+          const endVm = () => sleep.endVm(sandbox);
+          return saveTemporarily(sandbox, { context, admission, endVm }, signal);
+        },
+        forget: (sandbox, onGone) => {
+          this.#remember(sandbox);
+          return forget(sandbox, onGone);
+        },
         pollMs: movePollMs,
       });
     this.arrivals =
@@ -84,6 +98,7 @@ export class Moves {
         admitPause: (owner) => limits.admitPause(owner),
         assertOpen: () => this.drain.assertOpen(),
         register: (sandbox) => {
+          this.#left.delete(sandbox.id);
           register(sandbox);
           void sleep.adopt(sandbox);
         },
@@ -129,6 +144,20 @@ export class Moves {
       if (!isDamaged(error)) throw error;
       await this.departures?.abandon(sandbox);
     }
+  }
+
+  #remember({ id, record }: Sandbox): void {
+    this.#left.delete(id);
+    this.#left.set(id, { owner: record.owner, untilMs: performance.now() + REMEMBERED_MS });
+    const [oldest] = this.#left.keys();
+    if (this.#left.size > MAX_REMEMBERED && oldest !== undefined) this.#left.delete(oldest);
+  }
+
+  /** Why this host does not have it: `exhausted`, to be tried again, if another host has it since just now. */
+  missing(id: string, isVisible: (owner: Owner | undefined) => boolean): AppError {
+    const left = this.#left.get(id);
+    const hasLeft = left !== undefined && left.untilMs > performance.now() && isVisible(left.owner);
+    return hasLeft ? movingSandbox(id) : noSandbox(id);
   }
 
   /** One that has arrived runs soon, if it ran where it came from: also after failures, and after a restart. */

@@ -5,7 +5,7 @@ import type { Vm } from '../../engines/engine.ts';
 import { enqueue } from '../../lib/concurrency-limit.ts';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { type Admission, asNoSpace } from '../admission.ts';
-import { noSandbox, type SandboxRecord } from '../record.ts';
+import { goneSandbox, type SandboxRecord } from '../record.ts';
 import { agent } from '../resources/agent.ts';
 import { makeSandboxDirs } from '../resources/files.ts';
 import { ensureNetwork } from '../resources/network.ts';
@@ -37,7 +37,7 @@ type RollbackInput = ResumeInput &
 export async function rollBackSandbox(input: RollbackInput): Promise<void> {
   const { context, sandbox, saved, admission, startQueue, admitResume, endVm, holdPorts, signal } = input;
   const startedAt = performance.now();
-  if (sandbox.isGone) throw noSandbox(sandbox.id);
+  if (sandbox.isGone) throw goneSandbox(sandbox);
   await settleRollback(input);
   await sandbox.changes.onIdle();
   assertSameMachine(sandbox, saved.manifest.options);

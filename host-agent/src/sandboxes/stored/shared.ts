@@ -18,6 +18,7 @@ export type SharedOptions = {
   readonly store: Pick<
     SnapshotStore,
     | 'name'
+    | 'sendChunks'
     | 'upload'
     | 'putManifest'
     | 'read'

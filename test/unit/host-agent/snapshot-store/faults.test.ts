@@ -130,6 +130,29 @@ t.test('a chunk that may soon be collected gets a new age without being sent', a
   );
 });
 
+t.test(
+  'chunks that are sent ahead: the upload names them, and sends those that were collected meanwhile',
+  async (t) => {
+    const { s3, settings, store, collector, upload } = await prepare(t);
+    t.match(await store.sendChunks(upload(), SIGNAL), { chunks: 4, sentChunks: 4 });
+    t.same(
+      [...s3.objects.keys()].filter((key) => !key.includes('chunks')),
+      [],
+      'nothing names them',
+    );
+    t.match(await store.upload(upload(), SIGNAL), { sentChunks: 0 });
+    s3.age(13 * 3_600_000);
+    const later = openTestStore(t, settings).store;
+    t.match(await later.sendChunks(upload(), SIGNAL), { sentChunks: 0 });
+    // A collection that had seen their old age deletes them after that.
+    for (const key of s3.objects.keys()) if (key.includes('chunks')) s3.objects.delete(key);
+    t.match(await later.upload(upload(), SIGNAL), { sentChunks: 4 });
+    await later.sendChunks({ tenant: 'another', files: upload().files }, SIGNAL);
+    s3.age(25 * 3_600_000);
+    t.match(await collector.collect(SIGNAL), { removed: 4 }, 'those that no upload names');
+  },
+);
+
 t.test('unnamed chunks go after a day, named ones stay', async (t) => {
   const { s3, store, collector, upload } = await prepare(t);
   const { id } = upload();
