@@ -12,6 +12,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
+import { guardFirstBytes } from '../lib/http2-sessions.ts';
 import { CHANGED, NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
 import {
@@ -94,6 +95,7 @@ export class Http2 {
       settings: SETTINGS,
       unknownProtocolTimeout: 1000,
     });
+    guardFirstBytes(session, stream);
     const upstream = server instanceof NoServer ? server : this.#connect(connection, server);
     const end = (): void => {
       connection.destroy();
@@ -123,6 +125,7 @@ export class Http2 {
         initialWindowSize: ANSWER_WINDOW_BYTES,
       },
     });
+    guardFirstBytes(upstream, server);
     upstream.on('error', () => upstream.destroy());
     upstream.once('connect', () => upstream.setLocalWindowSize(4 * WINDOW_BYTES));
     return upstream;

@@ -4,6 +4,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import { guardFirstBytes } from '../lib/http2-sessions.ts';
 import type { Budget } from './grpc-body.ts';
 import type { SandboxPorts } from './port-host.ts';
 
@@ -33,6 +34,7 @@ export class GuestSession {
       createConnection: () => connection,
       settings: { enablePush: false, initialWindowSize: WINDOW_BYTES },
     });
+    guardFirstBytes(this.#session, connection);
     this.#session.on('error', () => this.#session.destroy());
     this.#session.once('goaway', () => this.retire());
     this.#session.once('close', () => this.retire());

@@ -10,6 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Connections } from '../http/server/connections.ts';
 import { LINGER_MS } from '../http/server/responses.ts';
+import { guardFirstBytes } from '../lib/http2-sessions.ts';
 
 /** Time for what a closed session still has to send. */
 const GRACE_MS = 5000;
@@ -50,6 +51,7 @@ export class Http2Sessions {
       const bytes = streams.values().reduce((sum, { writableLength }) => sum + writableLength, 0);
       return { bytes, progress: writtenBytes - bytes };
     });
+    guardFirstBytes(session, socket);
     this.#sessions.add(session);
     session.on('error', () => session.destroy());
     session.on('stream', (stream: ServerHttp2Stream) => {
