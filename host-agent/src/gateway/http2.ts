@@ -1,5 +1,4 @@
-// Requests of HTTP/2, gRPC among them: each stream is read, judged, and opened again on a connection to the server that
-// only this connection of the guest uses.
+// Requests of HTTP/2, also of gRPC: each stream is read, judged, and opened again on a connection of its guest's alone.
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,

@@ -9,4 +9,5 @@ import type { Duplex } from 'node:stream';
 export function guardFirstBytes(session: Http2Session, connection: Duplex): void {
   const read = connection.read.bind(connection);
   connection.read = (size) => (session.destroyed ? null : read(size));
+  process.nextTick(() => Reflect.deleteProperty(connection, 'read'));
 }
