@@ -37,6 +37,8 @@ export type SnapshotUpload = {
   /** JSON. */
   readonly description: unknown;
   readonly files: readonly { readonly part: string; readonly path: string }[];
+  /** Sends all chunks, also those that seem to be there: some are damaged. */
+  readonly isAnew?: boolean;
   /** All chunks are there; what makes it exist follows. */
   readonly beforeManifest?: () => Promise<void>;
 };
@@ -92,7 +94,7 @@ export class SnapshotStore {
    * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
    */
   async upload(
-    { id, tenant, description, files, beforeManifest }: SnapshotUpload,
+    { id, tenant, description, files, isAnew = false, beforeManifest }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
     const tooLong = AbortSignal.timeout(MAX_UPLOAD_MS);
@@ -106,7 +108,9 @@ export class SnapshotStore {
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
       sent.chunks += 1;
-      const { bytes, isOld } = await this.#ensureChunk(keys, name, window.bytes, signal);
+      const { bytes, isOld } = isAnew
+        ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal), isOld: false }
+        : await this.#ensureChunk(keys, name, window.bytes, signal);
       sent.sentBytes += bytes;
       sent.sentChunks += bytes > 0 ? 1 : 0;
       if (isOld) old.push({ ...window, bytes: Buffer.alloc(0) });
@@ -154,6 +158,7 @@ export class SnapshotStore {
     { id, tenant, files }: StoreManifest,
     paths: Readonly<Record<string, string>>,
     signal: AbortSignal,
+    onChunk: () => void = () => undefined,
   ): Promise<{ readonly chunks: number; readonly bytes: number }> {
     const keys = this.#keys.tenant(tenant);
     const fetched = { chunks: 0, bytes: 0 };
@@ -169,6 +174,7 @@ export class SnapshotStore {
         const length = chunkLength({ sizeBytes }, first[0]);
         const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
         const plain = await this.#getChunk(keys, name, length, at, signal);
+        onChunk();
         fetched.chunks += 1;
         fetched.bytes += plain.length;
         for (const [index] of uses) {
@@ -238,10 +244,15 @@ export class SnapshotStore {
       this.#seen.add(path, 0);
       return { bytes: 0, isOld };
     }
+    return { bytes: await this.#sendChunk(keys, name, plain, signal), isOld };
+  }
+
+  async #sendChunk(keys: TenantKeys, name: string, plain: Buffer, signal: AbortSignal): Promise<number> {
+    const path = chunkPath(keys, name);
     const sealed = await sealChunk(keys, name, plain);
     await this.#bucket.put(path, sealed, signal);
     this.#seen.add(path, 0);
-    return { bytes: sealed.length, isOld };
+    return sealed.length;
   }
 
   /** A collection that began before these got a new age may have deleted them after it. */
