@@ -188,6 +188,18 @@ export class SnapshotStore {
     return fetched;
   }
 
+  /** Whether no chunk is missing, whatever was seen before. */
+  async hasAll({ tenant, files }: StoreManifest, outer: AbortSignal): Promise<boolean> {
+    const keys = this.#keys.tenant(tenant);
+    const names = new Set(files.flatMap(({ chunks }) => chunks.map(([, name]) => name)));
+    let missing = 0;
+    const look = async (name: string, signal: AbortSignal): Promise<void> => {
+      if ((await this.#bucket.head(chunkPath(keys, name), signal)) === undefined) missing += 1;
+    };
+    await forEachAtOnce(names, MAX_REQUESTS, look, outer);
+    return missing === 0;
+  }
+
   /** In pages. */
   async *list(signal?: AbortSignal): AsyncGenerator<readonly ListedSnapshot[]> {
     for await (const page of this.#bucket.list(MANIFESTS, signal))

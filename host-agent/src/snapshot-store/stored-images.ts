@@ -54,6 +54,7 @@ export type Transfer = {
     },
     signal: AbortSignal,
   ): Promise<unknown>;
+  hasAll(manifest: StoreManifest, signal: AbortSignal): Promise<boolean>;
   download(
     manifest: StoreManifest,
     paths: Readonly<Record<string, string>>,
@@ -101,7 +102,9 @@ export class StoredImages {
     const { id } = found.name;
     const manifest = id === undefined ? undefined : await this.#readManifest(id, signal);
     if (manifest === undefined) return undefined;
-    if (found.agoMs > NOTED_MS) await this.#bucket.replace(path, found.etag, this.#seal(found.name), signal);
+    // One that is not noted may be collected, and is put by the next pull.
+    if (found.agoMs > NOTED_MS)
+      await this.#bucket.replace(path, found.etag, this.#seal(found.name), signal).catch(() => undefined);
     return {
       id: manifest.id,
       description: manifest.description,
@@ -117,9 +120,11 @@ export class StoredImages {
     { isAnew }: { readonly isAnew: boolean },
     signal: AbortSignal,
   ): Promise<void> {
-    if (!isAnew && (await this.#isThere(id, signal))) return;
+    const state = isAnew ? 'damaged' : await this.#stateOf(id, signal);
+    if (state === 'there') return;
     const files = [{ part: PART, path }];
-    await this.#transfer.upload({ id, tenant: undefined, description, files, isAnew }, signal);
+    const upload = { id, tenant: undefined, description, files, isAnew: state === 'damaged' };
+    await this.#transfer.upload(upload, signal);
   }
 
   /** The name leads to the image that a pull or import of this time gave, unless a later one or a delete has it. */
@@ -165,18 +170,20 @@ export class StoredImages {
     throw damaged(`${path} changes too often`);
   }
 
-  /** Young enough that no collection removes it before a name leads to it. */
-  async #isThere(id: string, signal: AbortSignal): Promise<boolean> {
+  /** `there`: also young enough that no collection removes it before a name leads to it. */
+  async #stateOf(id: string, signal: AbortSignal): Promise<'there' | 'damaged' | 'missing'> {
     const path = manifestPath(id);
     const found = await this.#bucket.head(path, signal);
-    if (found === undefined) return false;
     try {
-      if ((await this.#readManifest(id, signal)) === undefined) return false;
+      const manifest = await this.#readManifest(id, signal);
+      if (found === undefined || manifest === undefined) return 'missing';
+      if (!(await this.#transfer.hasAll(manifest, signal))) return 'damaged';
     } catch (error) {
-      if (isAppError(error) && error.code === 'internal') return false;
+      if (isAppError(error) && error.code === 'internal') return 'damaged';
       throw error;
     }
-    return found.agoMs < MAX_REUSED_AGE_MS || (await this.#bucket.touch(path, signal));
+    const isKept = found.agoMs < MAX_REUSED_AGE_MS || (await this.#bucket.touch(path, signal));
+    return isKept ? 'there' : 'missing';
   }
 
   async #readManifest(id: string, signal: AbortSignal): Promise<StoreManifest | undefined> {
