@@ -149,7 +149,7 @@ export class StoredImages {
     return await this.#change(ref, change, signal);
   }
 
-  /** `change`: undefined leaves it as it is. One that cannot be read is none. */
+  /** `change`: undefined leaves it as it is. One that cannot be read counts as missing. */
   async #change(
     ref: string,
     change: (known: Named | undefined) => Named | undefined,

@@ -74,8 +74,8 @@ export class Places {
 }
 
 /**
- * `ask`: the engine. RefusedCaller; AppError not_found; upstream when its host left the fleet; exhausted when the map may be too old
- * to know it.
+ * `ask`: the engine. RefusedCaller; AppError not_found; upstream when its host left the fleet; exhausted when the map
+ * may be too old to know it.
  */
 export async function findPlace(
   map: FleetMap,

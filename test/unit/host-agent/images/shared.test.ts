@@ -272,6 +272,25 @@ t.test('the registry is asked where the bucket cannot help, and what is damaged 
   t.equal(six.images.get(name).digest, newest.digest);
 });
 
+t.test(
+  'chunks that the bucket lost come again with the next import, also of a host that sent them',
+  async (t) => {
+    const { s3, collector, open, leads, keys } = await start(t);
+    const tag = 'registry.invalid/lost:1';
+    const one = await open();
+    const made = await one.images.import(archiveOf('lost', tag)(), undefined);
+    await leads(tag, made.digest);
+    for (const key of keys('/chunks/')) s3.objects.delete(key);
+    t.not((await collector.verify(false, SIGNAL)).problems.length, 0);
+    await one.images.import(archiveOf('lost', tag)(), undefined);
+    await eventually(async () => {
+      const { problems } = await collector.verify(true, SIGNAL);
+      return problems.length === 0 ? true : undefined;
+    }, 'whole image');
+    t.equal((await (await open()).images.pull(tag, 'missing')).digest, made.digest);
+  },
+);
+
 t.test('images of host files, and of registries of the host itself, are not shared', async (t) => {
   const { s3, open, leads } = await start(t);
   const path = world.path('file.tar');
