@@ -1,4 +1,5 @@
 // Places of a fleet: what may be made in one, who gives it back, and what others cannot say about it.
+import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { toHoldingLabel, toImageHolding } from '../../host-agent/src/fleet/kubernetes/holdings.ts';
@@ -243,8 +244,9 @@ t.test(
 
     const lists = () => fleet.api.requests.filter((request) => request === 'GET pods').length;
     const before = lists();
-    t.match(await ask(late.url, 'GET', path, undefined, { authorization: 'Bearer no-key' }), { status: 404 });
-    t.match(await ask(late.url, 'GET', path), { status: 404 });
+    t.match(await ask(late.url, 'GET', path, undefined, { authorization: 'Bearer no-key' }), { status: 401 });
+    t.match(await ask(late.url, 'GET', path), { status: 401 });
+    t.equal(await upgrade(`${late.url}${path}/exec`), 401);
     t.equal(lists(), before, 'the engine hears nothing of a wrong key');
     const unknown = Array.from({ length: 200 }, () =>
       ask(late.url, 'GET', `/sandboxes/${newId('sbx')}`, undefined, other),
@@ -260,3 +262,15 @@ t.test(
     await until(() => late.map.find(made.body.id) !== undefined, 'a place');
   },
 );
+
+/** The status of the answer to a request for a connection, without a key. */
+function upgrade(url: string): Promise<number | undefined> {
+  const headers = { connection: 'upgrade', upgrade: 'websocket' };
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { headers }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    asked.on('error', reject).end();
+  });
+}

@@ -23,7 +23,7 @@ export async function openRootfs(
     ? new Bakery({ dataDir, agentDir: helpers.agent, npmDir: helpers.npm, log })
     : undefined;
   resources.defer(() => bakery?.stop());
-  const depot = config.images && openDepot(config, resources);
+  const depot = openDepot(config, resources);
   const images =
     config.images &&
     (await openImages({
@@ -45,12 +45,12 @@ export async function openRootfs(
   return { profiles: new Profiles(dataDir, bakery), images };
 }
 
-/** Hosts of a fleet share images where they have a snapshot store; a host alone would only send them. */
+/** Undefined: images are of this host alone. */
 function openDepot(
-  { fleet, snapshotStore }: AppContext['config'],
+  { images, snapshotStore }: AppContext['config'],
   resources: AppContext['resources'],
 ): StoredImages | undefined {
-  if (fleet === undefined || snapshotStore === undefined) return undefined;
+  if (!images?.isShared || snapshotStore === undefined) return undefined;
   const { store } = openSnapshotStore(snapshotStore);
   resources.defer(() => store.close());
   return store.images;

@@ -85,7 +85,11 @@ export function toConfig(
     },
     /** Absent: container images are disabled. */
     ...(values.images === 'on' && {
-      images: { diskBytes: values.image_disk_bytes, allowedDirs: values.image_path_allow },
+      images: {
+        diskBytes: values.image_disk_bytes,
+        allowedDirs: values.image_path_allow,
+        isShared: values.shared_images === 'on',
+      },
     }),
     admission: {
       /** Host memory that is not available to sandboxes. */

@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { parseIpv4Range } from '../lib/ipv4.ts';
-import { path, type Setting, text } from './values.ts';
+import { choice, path, type Setting, text } from './values.ts';
 
 const LABEL = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
 
@@ -40,6 +40,12 @@ export const FLEET_SETTINGS = {
     expected: 'a name of lower-case letters, digits and dashes, 32 at most',
     placeholder: 'name',
     help: 'namespace of sandboxes without a tenant; a tenant’s is this name, a dash and the tenant',
+  }),
+  shared_images: choice(['on', 'off'], {
+    fallback: 'off',
+    help:
+      'share images with the other hosts of the fleet through snapshot_store: policy.json and blocked registries of ' +
+      'this host do not count for those that others pulled',
   }),
   pods_key: text({
     pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/,

@@ -218,7 +218,7 @@ function checkE2b(
 }
 
 function checkFleet(
-  { join, join_url, fleet_secret_file, listen, pods_key, pods_range }: SettingValues,
+  { join, join_url, fleet_secret_file, listen, pods_key, pods_range, ...values }: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
@@ -226,6 +226,10 @@ function checkFleet(
     problems.push(`${placeOf('pods_key')}: only a host of a fleet (join) runs pods`);
   if (pods_range !== undefined && pods_key === undefined)
     problems.push(`${placeOf('pods_range')}: without pods_key no pods are run`);
+  if (values.shared_images === 'on' && (join === undefined || values.snapshot_store === undefined))
+    problems.push(
+      `${placeOf('shared_images')}: only hosts of a fleet (join) with a snapshot_store share images`,
+    );
   if (join === undefined) return;
   const place = placeOf('join');
   if (fleet_secret_file === undefined)

@@ -43,18 +43,21 @@ export type BuildRequest = {
   readonly owner?: string | undefined;
 };
 
+/** `names`: those that the source gave. */
+export type BuiltImage = { readonly image: StoredImage; readonly names: readonly string[] };
+
 type Work = Omit<BuildRequest, 'fetch'> & { readonly dir: string };
 
 /** AppError upstream, exhausted, or the error that `fetch` rejects with. */
 export async function buildImage(
   deps: ImageBuilderDeps,
   { fetch, report, signal, owner }: BuildRequest,
-): Promise<StoredImage> {
+): Promise<BuiltImage> {
   const { files, log } = deps;
   await using work = await files.makeWork();
   using diskWatch = watchFreeDisk(work.dir, signal);
   const request = { dir: work.dir, report, signal: diskWatch.signal, owner };
-  const build = async (): Promise<StoredImage> => {
+  const build = async (): Promise<BuiltImage> => {
     const { maxBlobBytes: maxBytes, pullIdleMs: idleMs, pullPauseMs: pauseMs } = deps;
     const { ociDir, blobsDir } = files;
     const keepBlobs = (hexes: Iterable<string>) => files.keepBlobs(hexes);
@@ -63,7 +66,7 @@ export async function buildImage(
       ...{ maxBytes, idleMs, pauseMs, ociDir, blobsDir, workDir: work.dir, keepBlobs },
     });
     deps.faults.reach('image.fetched');
-    return store(deps, laidOut, names, request);
+    return { image: await store(deps, laidOut, names, request), names };
   };
   try {
     return await build();
@@ -100,18 +103,25 @@ async function store(
   return updated;
 }
 
-/**
- * Gives an image these names. `isNew`: its record replaces an older one, but for the labels that clients set. AppError
- * invalid_argument for too many names.
- */
+type CommitOptions = {
+  /** Its record replaces an older one, but for the labels that clients set. */
+  readonly isNew: boolean;
+  /** Whether another image keeps the names that it has by now; that one is the result. */
+  readonly isKept?: (holder: StoredImage) => boolean;
+};
+
+/** Gives an image these names. AppError invalid_argument for too many names. */
 export async function commitImage(
   records: Table<ImageRecord>,
   image: StoredImage,
   names: readonly string[],
-  { isNew }: { readonly isNew: boolean },
+  { isNew, isKept }: CommitOptions,
 ): Promise<StoredImage> {
   // What else changes these records, such as their labels, is neither lost nor in between.
   return await records.atomically(() => {
+    const others = records.all().filter(({ id }) => id !== image.id);
+    const holder = others.find(({ record }) => record.refs.some((ref) => names.includes(ref)));
+    if (holder !== undefined && isKept?.(holder)) return holder;
     const current = records.get(image.id) ?? image.record;
     const refs = [...new Set([...current.refs, ...names])];
     if (refs.length > MAX_REFS)
@@ -120,8 +130,8 @@ export async function commitImage(
         `the image would have ${refs.length} names, and may have ${MAX_REFS}; delete some of them first`,
       );
     // A name belongs to one image only, so other images lose it.
-    for (const { id, record } of records.all()) {
-      if (id === image.id || !record.refs.some((ref) => names.includes(ref))) continue;
+    for (const { id, record } of others) {
+      if (!record.refs.some((ref) => names.includes(ref))) continue;
       void records.put(id, { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) });
     }
     const { labels } = current;

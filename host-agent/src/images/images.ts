@@ -3,7 +3,13 @@ import { existsSync } from 'node:fs';
 import { type Labels, show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
-import { type BuildRequest, buildImage, type Fetch, type ImageBuilderDeps } from './build-image.ts';
+import {
+  type BuildRequest,
+  type BuiltImage,
+  buildImage,
+  type Fetch,
+  type ImageBuilderDeps,
+} from './build-image.ts';
 import { chooseEvictedImages } from './eviction.ts';
 import type { Chunks } from './fetch/archive.ts';
 import type { Report } from './fetch/download-progress.ts';
@@ -12,16 +18,15 @@ import { fetchFromRegistry } from './fetch/registry.ts';
 import { KEPT_MS } from './files.ts';
 import { copyRootfs, type HostFile, openHostFile } from './host-path.ts';
 import {
-  CONVERT_MODE,
-  COPY_MODE,
   findImage,
   type ImageInfo,
   type ImageRecord,
   isMeaningless,
   isPullable,
   type StoredImage,
+  toInfo,
 } from './record.ts';
-import { formatReference, parseReference, shortReference } from './reference.ts';
+import { formatReference, parseReference } from './reference.ts';
 import type { FetchTask, SharedImages } from './shared-images.ts';
 import { SingleFlight } from './single-flight.ts';
 
@@ -32,11 +37,9 @@ export type ImagesOptions = ImageBuilderDeps & {
   readonly maxBytes: number;
   /** Directories of the host whose files a create may use as images. */
   readonly allowedDirs: readonly string[];
-  /** Absent: this host is in no fleet with a snapshot store. */
+  /** Absent: this host shares no images. */
   readonly shared?: SharedImages | undefined;
 };
-
-const WHOLE_DIGEST = /^(?:sha256:)?([\da-f]{64})$/;
 
 export type PullOptions = {
   /** Called with a line for people about each step. */
@@ -65,7 +68,6 @@ export class Images {
     const { log } = this.#options;
     const sweep = () => this.#sweep().catch((error) => log.warn({ err: error }, 'cannot sweep the images'));
     this.#sweeping = setInterval(sweep, KEPT_MS).unref();
-    this.#options.shared?.start();
   }
 
   /** Cancels the running pulls. */
@@ -111,19 +113,24 @@ export class Images {
     }
     const reference = isPullable(text) ? parseReference(text) : undefined;
     const { shared } = this.#options;
-    const name = reference === undefined ? WHOLE_DIGEST.exec(text)?.[1] : formatReference(reference);
-    if (mode === 'never' || name === undefined || (reference === undefined && shared === undefined))
-      throw notFound(text, mode);
+    if (mode === 'never' || reference === undefined) throw notFound(text, mode);
     onMake?.();
+    const name = formatReference(reference);
+    const pull = (task: FetchTask): Promise<StoredImage> =>
+      this.#pulls.run(
+        name,
+        (report, signal) =>
+          this.#make((options) => fetchFromRegistry(reference, options), { ...task, report, signal }),
+        { onEvent: task.report, signal: task.signal },
+      );
+    // A pull that must ask the registry takes no image of the fleet.
+    if (shared === undefined || mode === 'always')
+      return await pull({ report: onProgress ?? (() => undefined), signal, owner });
     return await this.#pulls.run(
-      // A pull that must ask the registry takes no image of the fleet.
-      shared === undefined || mode === 'missing' ? name : `${mode} ${name}`,
+      `missing ${name}`,
       async (report, cancelled) => {
         const task = { report, signal: cancelled, owner };
-        const found = mode === 'missing' ? await this.#fetchShared(name, task) : undefined;
-        if (found !== undefined) return found;
-        if (reference === undefined) throw notFound(text, mode);
-        return await this.#create((options) => fetchFromRegistry(reference, options), task);
+        return (await this.#fetchShared(name, task)) ?? (await pull(task));
       },
       { onEvent: onProgress, signal },
     );
@@ -164,7 +171,8 @@ export class Images {
     { onProgress, signal, owner }: PullOptions = {},
   ): Promise<ImageInfo> {
     const report = onProgress ?? (() => undefined);
-    return toInfo(await this.#createFromUpload(fetchFromChunks(chunks, tag), { report, signal, owner }));
+    const made = this.#make(fetchFromChunks(chunks, tag), { report, signal, owner });
+    return toInfo(await made.catch((error) => Promise.reject(toClientFault(error))));
   }
 
   /** `change` returns the new labels from the present ones. AppError as `get`. */
@@ -187,7 +195,7 @@ export class Images {
     const found = findImage(this.#all(), text);
     if (found === undefined) {
       // No host may have it any more, and the next create would fetch it.
-      if (name !== undefined && (await shared?.withdraw([name]))) return;
+      if (name !== undefined && (await shared?.withdrawUnknown(name))) return;
       throw notFound(text);
     }
     if (name !== undefined && found.record.refs.includes(name) && found.record.refs.length > 1) {
@@ -199,7 +207,7 @@ export class Images {
       if (record.refs.length > 0) return;
     }
     await this.#forget(found.id);
-    await shared?.remove(found);
+    await shared?.withdraw(found.record.refs, found.id);
     await this.#sweep();
   }
 
@@ -241,20 +249,22 @@ export class Images {
     const { signal, owner } = start;
     if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal, owner });
     const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromChunks(readPieces(file, signal));
-    return this.#createFromUpload(fetch, start);
+    const created = this.#create(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
+    return created.then(({ image }) => image);
   }
 
-  /** Errors of an uploaded image are the client's fault, not an upstream's. */
-  #createFromUpload(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
-    return this.#create(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
+  /** As `#create`; other hosts of the fleet get it, too. */
+  async #make(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
+    const atMs = Date.now();
+    const created = await this.#create(fetch, start);
+    this.#options.shared?.offer(created, atMs);
+    return created.image;
   }
 
   /** Fetches, converts and stores an image; a failure leaves nothing behind. */
-  async #create(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
+  async #create(fetch: Fetch, start: ImportTask): Promise<BuiltImage> {
     try {
-      const created = await buildImage(this.#options, { fetch, ...start });
-      this.#options.shared?.offer(created.id, { isLatest: true });
-      return created;
+      return await buildImage(this.#options, { fetch, ...start });
     } finally {
       await this.#evict();
     }
@@ -322,24 +332,6 @@ export class Images {
   async #sweep(): Promise<void> {
     await this.#options.files.sweep(this.#all().map(({ record }) => record));
   }
-}
-
-function toInfo({ id, record }: StoredImage): ImageInfo {
-  const { config, contentBytes, sizeBytes, entries, convertedAtMs } = record;
-  const refs = record.refs.flatMap((ref) => parseReference(ref) ?? []).map(shortReference);
-  const [sourceRef] = refs;
-  return {
-    digest: `sha256:${id}`,
-    ...(sourceRef !== undefined && { sourceRef }),
-    refs,
-    config,
-    labels: record.labels ?? {},
-    contentBytes,
-    sizeBytes,
-    entries,
-    convertMode: record.isCopy ? COPY_MODE : CONVERT_MODE,
-    convertedAtMs,
-  };
 }
 
 function notFound(text: string, mode?: PullMode): AppError {

@@ -34,6 +34,7 @@ const LIMITS = {
   maxBlobBytes: 64 * 2 ** 30,
   pullIdleMs: 120_000,
   pullPauseMs: 1000,
+  sharedIdleMs: 10_000,
 };
 
 export async function openImages({
@@ -43,8 +44,8 @@ export async function openImages({
   ...options
 }: OpenImagesOptions): Promise<Images> {
   const files = await ImageFiles.open(join(dataDir, 'images'));
-  const { records, log } = options;
-  const shared = depot && new SharedImages({ depot, files, records, log });
+  const { records, log, sharedIdleMs: idleMs = LIMITS.sharedIdleMs } = options;
+  const shared = depot && new SharedImages({ depot, files, records, idleMs, log });
   const images = new Images({
     ...LIMITS,
     ...options,

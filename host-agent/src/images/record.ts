@@ -3,7 +3,7 @@
 import type { Labels } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { ImageConfig } from './fetch/config.ts';
-import { formatReference, parseReference } from './reference.ts';
+import { formatReference, parseReference, shortReference } from './reference.ts';
 
 /** Its key is the hexadecimal digest of root filesystem and config. */
 export type ImageRecord = {
@@ -93,4 +93,22 @@ export function isMeaningless(text: string): boolean {
 /** Whether the text can be pulled from a registry; other names exist only on this daemon. */
 export function isPullable(text: string): boolean {
   return !text.startsWith('sha256:') && parseReference(text) !== undefined;
+}
+
+export function toInfo({ id, record }: StoredImage): ImageInfo {
+  const { config, contentBytes, sizeBytes, entries, convertedAtMs } = record;
+  const refs = record.refs.flatMap((ref) => parseReference(ref) ?? []).map(shortReference);
+  const [sourceRef] = refs;
+  return {
+    digest: `sha256:${id}`,
+    ...(sourceRef !== undefined && { sourceRef }),
+    refs,
+    config,
+    labels: record.labels ?? {},
+    contentBytes,
+    sizeBytes,
+    entries,
+    convertMode: record.isCopy ? COPY_MODE : CONVERT_MODE,
+    convertedAtMs,
+  };
 }

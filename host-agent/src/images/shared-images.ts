@@ -1,5 +1,5 @@
-// Images that hosts of a fleet share: what one has pulled or imported, another fetches from the bucket instead of the
-// registry. All of it is a help: where the bucket fails, an image is pulled as without it.
+// Images that hosts of a fleet share: what one has pulled or imported under a name, another fetches from the bucket
+// instead of the registry. All of it is a help: where the bucket fails, an image is pulled as without it.
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { link } from 'node:fs/promises';
@@ -8,52 +8,59 @@ import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { backOffMs } from '../lib/back-off.ts';
-import { errnoOf, isAppError, toError } from '../lib/errors.ts';
+import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
 import type { Table } from '../store/store.ts';
-import { commitImage } from './build-image.ts';
+import { type BuiltImage, commitImage } from './build-image.ts';
 import type { Report } from './fetch/download-progress.ts';
 import { watchFreeDisk } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { ImageRecord, StoredImage } from './record.ts';
+import { isLoopback, parseReference } from './reference.ts';
 
 /** Until the bucket says whether it has an image; then the registry is asked. */
 const FIND_MS = 5000;
 const WITHDRAW_MS = 5000;
+/** A whole download: this, and the time that the file takes at this rate. */
+const FETCH_MS = 30_000;
+const FETCH_BYTES_PER_MS = 1000;
 const BACK_OFF = { firstMs: 5000, mostMs: 300_000, jitter: 0.25 };
+/** Names to be put or withdrawn. */
+const MAX_WAITING = 4096;
+const MAX_DAMAGED = 1000;
 /** Kernel and programs of another machine cannot run it. */
 const MACHINE = process.arch;
 
 /** Where they are: names lead to files with descriptions. */
 export interface ImageDepot {
   find(
-    text: string,
+    name: string,
     signal: AbortSignal,
   ): Promise<
     | {
         readonly id: string;
         readonly description: unknown;
-        readonly download: (path: string, signal: AbortSignal) => Promise<void>;
+        readonly download: (path: string, signal: AbortSignal, onProgress: () => void) => Promise<void>;
       }
     | undefined
   >;
-  offer(
+  ensure(
     image: { readonly id: string; readonly description: unknown; readonly path: string },
-    refs: readonly string[],
-    options: { readonly isLatest: boolean },
+    options: { readonly isAnew: boolean },
     signal: AbortSignal,
   ): Promise<void>;
-  forget(ref: string, id: string | undefined, signal: AbortSignal): Promise<boolean>;
-  remove(id: string, signal: AbortSignal): Promise<void>;
+  name(name: string, id: string, atMs: number, signal: AbortSignal): Promise<void>;
+  withdraw(name: string, id: string | undefined, atMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
 const texts = z.array(z.string()).readonly();
-const config = z.strictObject({
+// What a later version adds is no reason to refuse it.
+const config = z.looseObject({
   ...{ entrypoint: texts, cmd: texts, env: z.record(z.string(), z.string()), exposedPorts: texts },
   ...{ user: z.string(), workdir: z.string(), stopSignal: z.string() },
   labels: z.record(z.string(), z.string()),
   labelsOmitted: z.number().exactOptional(),
 });
-const described = z.strictObject({
+const described = z.looseObject({
   machine: z.string(),
   ...{ configDigest: z.string(), config, layers: texts },
   rootfsDigest: z.string().regex(/^[\da-f]{64}$/),
@@ -66,6 +73,8 @@ export type SharedImagesOptions = {
   readonly depot: ImageDepot;
   readonly files: ImageFiles;
   readonly records: Table<ImageRecord>;
+  /** Without a chunk of a download; then the registry is asked. */
+  readonly idleMs: number;
   readonly log: Logger;
 };
 
@@ -76,30 +85,139 @@ export type FetchTask = {
   readonly owner?: string | undefined;
 };
 
+/** What becomes of a name in the bucket. */
+type Wish = { readonly id: string; readonly atMs: number; readonly isWithdrawn: boolean };
+
 export class SharedImages {
   readonly #options: SharedImagesOptions;
   readonly #stop = new AbortController();
-  /** To be sent, with whether their names lead to them from now on. */
-  readonly #waiting = new Map<string, { readonly isLatest: boolean }>();
+  /** By reference. */
+  readonly #waiting = new Map<string, Wish>();
+  /** Images that were found damaged in the bucket: sent whole when they are offered again. */
+  readonly #damaged = new Set<string>();
   #running: Promise<void> | undefined;
 
   constructor(options: SharedImagesOptions) {
     this.#options = options;
   }
 
-  /** What was not sent before the last end. */
-  start(): void {
-    for (const { id } of this.#options.records.all()) this.offer(id, { isLatest: false });
-  }
-
+  /** What is not sent by then is not sent. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
   }
 
-  /** In the background, one at a time, until the bucket has it. */
-  offer(id: string, options: { readonly isLatest: boolean }): void {
-    this.#waiting.set(id, options);
+  /** In the background, one at a time. `atMs`: when its pull or import began. */
+  offer({ image: { id }, names }: BuiltImage, atMs: number): void {
+    for (const ref of names) if (isShared(ref)) this.#add(ref, { id, atMs, isWithdrawn: false });
+  }
+
+  /** By a canonical reference. Undefined: not there, or not to be had now; rejects when aborted. */
+  async fetch(ref: string, task: FetchTask): Promise<StoredImage | undefined> {
+    try {
+      return isShared(ref) ? await this.#fetch(ref, task) : undefined;
+    } catch (error) {
+      task.signal?.throwIfAborted();
+      const reason = toError(error).message;
+      this.#options.log.warn({ image: ref, reason }, 'cannot fetch an image from the snapshot store');
+      return undefined;
+    }
+  }
+
+  /** These names lead to this image no more; what fails now is tried again until the daemon ends. */
+  async withdraw(refs: readonly string[], id: string): Promise<void> {
+    const { depot, log } = this.#options;
+    const atMs = Date.now();
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(WITHDRAW_MS)]);
+    for (const ref of refs.filter(isShared))
+      try {
+        await depot.withdraw(toName(ref), id, atMs, signal);
+      } catch (error) {
+        log.warn(
+          { ref, reason: toError(error).message },
+          'a name of an image is not deleted in the snapshot store yet',
+        );
+        this.#add(ref, { id, atMs, isWithdrawn: true });
+      }
+  }
+
+  /** A name of an image that is not on this host. False: it leads nowhere, or the bucket does not answer. */
+  async withdrawUnknown(ref: string): Promise<boolean> {
+    const { depot, log } = this.#options;
+    if (!isShared(ref)) return false;
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(WITHDRAW_MS)]);
+    return await depot.withdraw(toName(ref), undefined, Date.now(), signal).catch((error: unknown) => {
+      log.warn({ ref, reason: toError(error).message }, 'a name of an image stays in the snapshot store');
+      return false;
+    });
+  }
+
+  async #fetch(ref: string, { report, signal, owner }: FetchTask): Promise<StoredImage | undefined> {
+    const { depot, files, records } = this.#options;
+    const soon = AbortSignal.any([...(signal ? [signal] : []), AbortSignal.timeout(FIND_MS)]);
+    const found = await depot.find(toName(ref), soon);
+    if (found === undefined) return undefined;
+    const { id } = found;
+    const { machine, ...about } = described.parse(found.description);
+    if (machine !== MACHINE || idOf(about) !== id) return undefined;
+    const path = files.rootfsPath(about.rootfsDigest);
+    const known = existsSync(path) ? records.get(id) : undefined;
+    await using work = await files.makeWork();
+    if (known === undefined) {
+      report('fetching the image from the snapshot store');
+      using disk = watchFreeDisk(work.dir, signal);
+      const file = join(work.dir, 'image');
+      try {
+        await this.#download(found, file, about.sizeBytes, disk.signal);
+        const hash = createHash('sha256');
+        await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash, { signal: disk.signal });
+        if (hash.digest('hex') !== about.rootfsDigest)
+          throw new AppError('internal', 'its content is another');
+      } catch (error) {
+        const isDamaged = isAppError(error) && error.code === 'internal';
+        if (isDamaged && this.#damaged.size < MAX_DAMAGED) this.#damaged.add(id);
+        throw error;
+      }
+      await link(file, path).catch((error) => {
+        if (errnoOf(error) !== 'EEXIST') throw error;
+      });
+    }
+    const now = Date.now();
+    const record = { refs: [], blobs: [], ...about, usedAtMs: now, ...(owner !== undefined && { owner }) };
+    // A pull or an import that ended meanwhile is newer.
+    const isKept = (holder: StoredImage) => existsSync(files.rootfsPath(holder.record.rootfsDigest));
+    const isNew = known === undefined;
+    return await commitImage(records, { id, record: known ?? record }, [ref], { isNew, isKept });
+  }
+
+  /** Gives up when nothing comes for a while, or when it takes too long for its size. */
+  async #download(
+    found: { download(path: string, signal: AbortSignal, onProgress: () => void): Promise<void> },
+    file: string,
+    sizeBytes: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { idleMs } = this.#options;
+    const stalled = new AbortController();
+    const stall = (): void => stalled.abort(new Error(`the snapshot store sent nothing for ${idleMs} ms`));
+    const idle = setTimeout(stall, idleMs);
+    const total = AbortSignal.timeout(
+      Math.min(2 ** 31 - 1, FETCH_MS + Math.ceil(sizeBytes / FETCH_BYTES_PER_MS)),
+    );
+    try {
+      await found.download(file, AbortSignal.any([signal, stalled.signal, total]), () => idle.refresh());
+    } finally {
+      clearTimeout(idle);
+    }
+  }
+
+  #add(ref: string, wish: Wish): void {
+    this.#waiting.delete(ref);
+    this.#waiting.set(ref, wish);
+    if (this.#waiting.size > MAX_WAITING) {
+      const [oldest = ''] = this.#waiting.keys();
+      this.#waiting.delete(oldest);
+    }
     this.#run();
   }
 
@@ -111,99 +229,41 @@ export class SharedImages {
     });
   }
 
-  /** By a canonical reference or a whole digest. Undefined: not there, or not to be had now; rejects when aborted. */
-  async fetch(text: string, task: FetchTask): Promise<StoredImage | undefined> {
-    try {
-      return await this.#fetch(text, task);
-    } catch (error) {
-      task.signal?.throwIfAborted();
-      const reason = toError(error).message;
-      this.#options.log.warn({ image: text, reason }, 'cannot fetch an image from the snapshot store');
-      return undefined;
-    }
-  }
-
-  /** These names lead nowhere any more. `id`: unless another image has them by now. False: there were none. */
-  async withdraw(refs: readonly string[], id?: string): Promise<boolean> {
-    const { depot, log } = this.#options;
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(WITHDRAW_MS)]);
-    try {
-      let isDone = false;
-      for (const ref of refs) isDone = (await depot.forget(toName(ref), id, signal)) || isDone;
-      return isDone;
-    } catch (error) {
-      log.warn({ refs, reason: toError(error).message }, 'names of an image stay in the snapshot store');
-      return false;
-    }
-  }
-
-  async remove({ id, record }: StoredImage): Promise<void> {
-    this.#waiting.delete(id);
-    await this.withdraw(record.refs, id);
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(WITHDRAW_MS)]);
-    await this.#options.depot.remove(id, signal).catch((error: unknown) => {
-      const reason = toError(error).message;
-      this.#options.log.warn({ image: id, reason }, 'an image stays in the snapshot store');
-    });
-  }
-
-  async #fetch(text: string, { report, signal, owner }: FetchTask): Promise<StoredImage | undefined> {
-    const { depot, files, records } = this.#options;
-    const soon = AbortSignal.any([...(signal ? [signal] : []), AbortSignal.timeout(FIND_MS)]);
-    const found = await depot.find(/^[\da-f]{64}$/.test(text) ? text : toName(text), soon);
-    if (found === undefined) return undefined;
-    const { machine, ...about } = described.parse(found.description);
-    if (machine !== MACHINE || idOf(about) !== found.id) return undefined;
-    const path = files.rootfsPath(about.rootfsDigest);
-    const known = existsSync(path) ? records.get(found.id) : undefined;
-    await using work = await files.makeWork();
-    if (known === undefined) {
-      report('fetching the image from the snapshot store');
-      using disk = watchFreeDisk(work.dir, signal);
-      const file = join(work.dir, 'image');
-      await found.download(file, disk.signal);
-      const hash = createHash('sha256');
-      await pipeline(createReadStream(file, { highWaterMark: 1 << 20 }), hash, { signal: disk.signal });
-      if (hash.digest('hex') !== about.rootfsDigest) throw new Error('its content is another');
-      await link(file, path).catch((error) => {
-        if (errnoOf(error) !== 'EEXIST') throw error;
-      });
-    }
-    const now = Date.now();
-    const record = { refs: [], blobs: [], ...about, usedAtMs: now, ...(owner !== undefined && { owner }) };
-    const names = text === found.id ? [] : [text];
-    const isNew = known === undefined;
-    return await commitImage(records, { id: found.id, record: known ?? record }, names, { isNew });
-  }
-
   async #send(): Promise<void> {
     const { signal } = this.#stop;
     for (let failures = 0; this.#waiting.size > 0 && !signal.aborted; ) {
       const [next] = this.#waiting;
       if (next === undefined) return;
-      const [id, options] = next;
-      this.#waiting.delete(id);
+      const [ref, wish] = next;
+      this.#waiting.delete(ref);
       try {
-        await this.#sendOne(id, options, signal);
+        await this.#sendOne(ref, wish, signal);
         failures = 0;
       } catch (error) {
         if (signal.aborted) return;
         const reason = toError(error).message;
-        this.#options.log.warn({ image: id, reason }, 'an image is not in the snapshot store yet');
-        // What the bucket never takes is tried again at the next start.
+        this.#options.log.warn(
+          { ref, reason },
+          'a name of an image is not changed in the snapshot store yet',
+        );
+        // What the bucket never takes is not tried again.
         if (isAppError(error) && error.code !== 'upstream') continue;
-        if (!this.#waiting.has(id)) this.#waiting.set(id, options);
+        if (!this.#waiting.has(ref)) this.#waiting.set(ref, wish);
         failures += 1;
         await pause(backOffMs(failures, BACK_OFF), signal);
       }
     }
   }
 
-  /** One of a file of the host is that host's alone. */
-  async #sendOne(id: string, options: { readonly isLatest: boolean }, signal: AbortSignal): Promise<void> {
+  async #sendOne(ref: string, { id, atMs, isWithdrawn }: Wish, signal: AbortSignal): Promise<void> {
     const { depot, files, records } = this.#options;
+    if (isWithdrawn) {
+      await depot.withdraw(toName(ref), id, atMs, signal);
+      return;
+    }
+    const hasName = (): boolean => records.get(id)?.refs.includes(ref) === true;
     const record = records.get(id);
-    if (record === undefined || record.fileKey !== undefined) return;
+    if (record === undefined || !hasName()) return;
     const hold = await files.hold(record.rootfsDigest).catch(() => undefined);
     if (hold === undefined) return;
     await using _hold = hold;
@@ -213,9 +273,19 @@ export class SharedImages {
       ...{ sizeBytes: record.sizeBytes, entries: record.entries, contentBytes: record.contentBytes },
       convertedAtMs: record.convertedAtMs,
     };
-    await depot.offer({ id, description, path: hold.path }, record.refs.map(toName), options, signal);
-    if (records.get(id) === undefined) await this.remove({ id, record });
+    const isAnew = this.#damaged.has(id);
+    await depot.ensure({ id, description, path: hold.path }, { isAnew }, signal);
+    if (isAnew) this.#damaged.delete(id);
+    if (hasName()) await depot.name(toName(ref), id, atMs, signal);
+    // A delete during that may have found no name.
+    if (!hasName()) await depot.withdraw(toName(ref), id, Date.now(), signal);
   }
+}
+
+/** A registry of the host itself is another one on each. */
+function isShared(ref: string): boolean {
+  const reference = parseReference(ref);
+  return reference !== undefined && !isLoopback(reference);
 }
 
 /** Each machine has its own image of a name. */

@@ -42,6 +42,8 @@ export type SnapshotUpload = ChunkUpload & {
   readonly id: string;
   /** JSON. */
   readonly description: unknown;
+  /** Sends all chunks, also those that seem to be there: some are damaged. */
+  readonly isAnew?: boolean;
   /** All chunks are there; what makes it exist follows. */
   readonly beforeManifest?: () => Promise<void>;
 };
@@ -98,12 +100,12 @@ export class SnapshotStore {
    * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
    */
   async upload(
-    { id, tenant, description, files, beforeManifest }: SnapshotUpload,
+    { id, tenant, description, files, isAnew = false, beforeManifest }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
     const signal = withLimit(outer);
     const keys = this.#keys.tenant(tenant);
-    const { described, old, sent } = await this.#sendChunks(keys, files, signal);
+    const { described, old, sent } = await this.#sendChunks(keys, files, signal, isAnew);
     const manifest: StoreManifest = {
       formatVersion: STORE_FORMAT,
       ...{ id, description, files: described },
@@ -130,7 +132,7 @@ export class SnapshotStore {
   }
 
   /** `old`: of chunks that were there, and have got a new age. */
-  async #sendChunks(keys: TenantKeys, files: ChunkUpload['files'], signal: AbortSignal) {
+  async #sendChunks(keys: TenantKeys, files: ChunkUpload['files'], signal: AbortSignal, isAnew = false) {
     const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
     /** Of each part. */
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
@@ -139,7 +141,9 @@ export class SnapshotStore {
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
       sent.chunks += 1;
-      const { bytes, isOld } = await this.#ensureChunk(keys, name, window.bytes, signal);
+      const { bytes, isOld } = isAnew
+        ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal), isOld: false }
+        : await this.#ensureChunk(keys, name, window.bytes, signal);
       sent.sentBytes += bytes;
       sent.sentChunks += bytes > 0 ? 1 : 0;
       if (isOld) old.push({ ...window, name, bytes: Buffer.alloc(0) });
@@ -177,6 +181,7 @@ export class SnapshotStore {
     { id, tenant, files }: StoreManifest,
     paths: Readonly<Record<string, string>>,
     signal: AbortSignal,
+    onChunk: () => void = () => undefined,
   ): Promise<{ readonly chunks: number; readonly bytes: number }> {
     const keys = this.#keys.tenant(tenant);
     const fetched = { chunks: 0, bytes: 0 };
@@ -192,6 +197,7 @@ export class SnapshotStore {
         const length = chunkLength({ sizeBytes }, first[0]);
         const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
         const plain = await this.#getChunk(keys, name, length, at, signal);
+        onChunk();
         fetched.chunks += 1;
         fetched.bytes += plain.length;
         for (const [index] of uses) {
@@ -203,6 +209,18 @@ export class SnapshotStore {
       await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
     }
     return fetched;
+  }
+
+  /** Whether no chunk is missing, whatever was seen before. */
+  async hasAll({ tenant, files }: StoreManifest, outer: AbortSignal): Promise<boolean> {
+    const keys = this.#keys.tenant(tenant);
+    const names = new Set(files.flatMap(({ chunks }) => chunks.map(([, name]) => name)));
+    let missing = 0;
+    const look = async (name: string, signal: AbortSignal): Promise<void> => {
+      if ((await this.#bucket.head(chunkPath(keys, name), signal)) === undefined) missing += 1;
+    };
+    await forEachAtOnce(names, MAX_REQUESTS, look, outer);
+    return missing === 0;
   }
 
   /** In pages. */
@@ -264,10 +282,15 @@ export class SnapshotStore {
       this.#seen.add(path, 0);
       return { bytes: 0, isOld };
     }
+    return { bytes: await this.#sendChunk(keys, name, plain, signal), isOld };
+  }
+
+  async #sendChunk(keys: TenantKeys, name: string, plain: Buffer, signal: AbortSignal): Promise<number> {
+    const path = chunkPath(keys, name);
     const sealed = await sealChunk(keys, name, plain);
     await this.#bucket.put(path, sealed, signal);
     this.#seen.add(path, 0);
-    return { bytes: sealed.length, isOld };
+    return sealed.length;
   }
 
   /** A collection that began before these got a new age may have deleted them after it. */

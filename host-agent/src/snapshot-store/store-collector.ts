@@ -37,6 +37,8 @@ export type Collected = {
   readonly waiting: number;
   readonly removed: number;
   readonly removedBytes: number;
+  /** Names of images that cannot be read. */
+  readonly problems: readonly string[];
 };
 
 export type StoreProblem = { readonly snapshot: string; readonly problem: string };
@@ -77,8 +79,8 @@ export class StoreCollector {
 
   /**
    * Deletes chunks that no manifest names and that are a day old. Hosts may write meanwhile, and collect at the same
-   * time. AppError `internal`, with nothing deleted, if a manifest cannot be read: it may name any of them. `minAgeMs`:
-   * in tests.
+   * time. What only a removed image needed goes with the next collection. AppError `internal`, with nothing deleted, if
+   * a manifest cannot be read: it may name any of them. `minAgeMs`: in tests.
    */
   async collect(signal: AbortSignal, minAgeMs = COLLECTED_AGE_MS): Promise<Collected> {
     // Chunks first: a manifest that is written later names only younger ones, see seen-chunks.ts.
@@ -92,7 +94,6 @@ export class StoreCollector {
         else young.add(key);
       }
     await this.#finishDeletes(signal);
-    await collectImages(this.#bucket, this.#keys, signal);
     let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
@@ -120,7 +121,8 @@ export class StoreCollector {
       removedBytes += sizeBytes;
     };
     await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
-    return { snapshots, images, chunks, waiting, removed, removedBytes };
+    const problems = await collectImages(this.#bucket, this.#keys, signal);
+    return { snapshots, images, chunks, waiting, removed, removedBytes, problems };
   }
 
   /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */

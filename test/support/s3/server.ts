@@ -20,7 +20,7 @@ export class S3Server {
   readonly requests: { readonly method: string; readonly key: string }[] = [];
   fault: (method: string, key: string) => Fault | Promise<Fault> = () => undefined;
   pageSize = 1000;
-  /** Whether If-None-Match counts. */
+  /** Whether If-None-Match and If-Match count. */
   isConditional = true;
   /** Of the server's clock. */
   skewMs = 0;
@@ -86,7 +86,9 @@ export class S3Server {
     const headers = { date: this.#now().toUTCString() };
     if (method === 'PUT') {
       const source = request.headers['x-amz-copy-source'];
-      if (this.isConditional && request.headers['if-none-match'] === '*' && object) {
+      const { 'if-none-match': not, 'if-match': known } = request.headers;
+      const isRefused = not === '*' ? object : known && (!object || known !== etagOf(object));
+      if (this.isConditional && isRefused) {
         refuse(412, 'PreconditionFailed');
         return;
       }
@@ -114,7 +116,7 @@ export class S3Server {
     }
     response.writeHead(200, {
       ...headers,
-      etag: `"${createHash('md5').update(object.body).digest('hex')}"`,
+      etag: etagOf(object),
       'last-modified': new Date(object.writtenMs).toUTCString(),
       'content-length': object.body.length,
     });
@@ -146,6 +148,10 @@ export class S3Server {
   #now(): Date {
     return new Date(Date.now() + this.skewMs);
   }
+}
+
+function etagOf({ body }: StoredObject): string {
+  return `"${createHash('md5').update(body).digest('hex')}"`;
 }
 
 export type S3Options = {

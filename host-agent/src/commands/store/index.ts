@@ -56,11 +56,13 @@ const gc: Command = {
   flags: FLAGS,
   run: (input, signal) =>
     withCollector(input, async (collector) => {
-      const { snapshots, images, chunks, waiting, removed, removedBytes } = await collector.collect(signal);
-      const result = { snapshots, images, chunks, waiting, removed, removed_bytes: removedBytes };
+      const collected = await collector.collect(signal);
+      const { snapshots, images, chunks, waiting, removed, removedBytes, problems } = collected;
+      const result = { snapshots, images, chunks, waiting, removed, removed_bytes: removedBytes, problems };
       print(input.isSet('json'), result, [
         `${snapshots} snapshots, ${images} images, ${chunks} chunks: ${removed} deleted (${toMib(removedBytes)}), ` +
           `${waiting} unused ones are younger than a day`,
+        ...problems.map((problem) => `problem: ${problem}; no image is removed until that object is deleted`),
       ]);
     }),
 };

@@ -156,8 +156,11 @@ export class FleetFront implements ServedGateway {
       const { host } = await this.#places.find(id, request);
       await passConnection({ request, host, path }, head, this.#options.connections);
     } catch (error) {
-      this.#report(request, error, requestId);
-      refuseSocket(socket, error, requestId);
+      if (!(error instanceof RefusedCaller)) this.#report(request, error, requestId);
+      // An answer of the host has more than goes before the end of a connection.
+      const isRefused = error instanceof RefusedCaller;
+      const refusal = isRefused ? new AppError('unauthenticated', 'a host refused the key') : error;
+      refuseSocket(socket, refusal, requestId);
     }
   }
 

@@ -5,7 +5,7 @@ import { AppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { TokenBucket } from '../../lib/token-bucket.ts';
 import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
-import type { Callers } from './callers.ts';
+import { type Caller, type Callers, identify, RefusedCaller } from './callers.ts';
 
 /** Another gateway may have made it just now. */
 const UNKNOWN_WAIT_MS = 250;
@@ -15,6 +15,9 @@ const ASK_MS = 1000;
 const ASKED_PER_S = 5;
 /** Of all keys together. */
 const ALL_ASKED_PER_S = 50;
+/** A key that a host refused is refused again without a question for this time. */
+const REFUSED_MS = 2000;
+const MAX_REFUSED = 1000;
 
 export type FoundPlace = { readonly host: Host; readonly place: Place };
 
@@ -30,6 +33,9 @@ export class Places {
   readonly #limits = new RateLimits({ clientPerS: ASKED_PER_S, sandboxPerS: 0 });
   readonly #all = new TokenBucket(ALL_ASKED_PER_S, ALL_ASKED_PER_S * 10);
 
+  /** By the digest of the key. */
+  readonly #refused = new Map<string, { readonly error: RefusedCaller; readonly untilMs: number }>();
+
   constructor(deps: PlacesDeps) {
     this.#deps = deps;
   }
@@ -41,18 +47,35 @@ export class Places {
 
   /** Rejects if the engine may not be asked, or does not answer in time. */
   async #ask(id: string, request: Pick<IncomingMessage, 'headers'>): Promise<Place | undefined> {
-    const { callers, catalogue } = this.#deps;
+    const { catalogue } = this.#deps;
     const signal = AbortSignal.timeout(ASK_MS);
-    const { tenant, digest } = await callers.find(request, signal);
+    const { tenant, digest } = await this.#check(request, signal);
     this.#limits.countClient(digest);
     if (!this.#all.take()) throw new AppError('exhausted', 'the engine is asked too often');
     return await catalogue.find(id, tenant, signal);
   }
+
+  async #check(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
+    const { digest } = identify(request.headers.authorization ?? '');
+    const known = this.#refused.get(digest);
+    if (known !== undefined && known.untilMs > performance.now()) throw known.error;
+    this.#refused.delete(digest);
+    try {
+      return await this.#deps.callers.find(request, signal);
+    } catch (error) {
+      if (error instanceof RefusedCaller) {
+        // The oldest is the first.
+        if (this.#refused.size >= MAX_REFUSED) this.#refused.delete(this.#refused.keys().next().value ?? '');
+        this.#refused.set(digest, { error, untilMs: performance.now() + REFUSED_MS });
+      }
+      throw error;
+    }
+  }
 }
 
 /**
- * `ask`: the engine. AppError not_found; upstream when its host left the fleet; exhausted when the map may be too old
- * to know it.
+ * `ask`: the engine. RefusedCaller; AppError not_found; upstream when its host left the fleet; exhausted when the map
+ * may be too old to know it.
  */
 export async function findPlace(
   map: FleetMap,
@@ -64,7 +87,7 @@ export async function findPlace(
   const place = await findKnown(map, id, ask);
   if (place === undefined) {
     if (map.isCurrent) throw missing;
-    const message = `sandbox ${id} is not known here, and the engine of the fleet does not answer`;
+    const message = `sandbox ${id} is not known here, where the list of sandboxes may be too old; try again`;
     throw new AppError('exhausted', message, { retryAfterS: 5 });
   }
   if (place.isMoving === true)
@@ -84,8 +107,11 @@ async function findKnown(
   if (known?.host !== undefined) return known;
   try {
     const found = await ask();
-    if (found?.host !== undefined || found === undefined) return map.find(id) ?? found;
-  } catch {
+    const late = map.find(id);
+    if (late?.host !== undefined || found?.host !== undefined) return late?.host === undefined ? found : late;
+    // The engine looks for the name of a new place: one that has moved has another.
+  } catch (error) {
+    if (error instanceof RefusedCaller) throw error;
     // The map decides.
   }
   return map.find(id) ?? (map.isCurrent ? await map.settle(id, UNKNOWN_WAIT_MS) : undefined);

@@ -94,6 +94,18 @@ export class Bucket {
     return (await this.#findObject({ method: 'GET', key, maxBytes, signal }))?.body;
   }
 
+  /** With what `replace` compares. */
+  async read(
+    key: string,
+    maxBytes: number,
+    signal?: AbortSignal,
+  ): Promise<{ readonly body: Buffer; readonly etag: string; readonly agoMs: number } | undefined> {
+    const answer = await this.#findObject({ method: 'GET', key, maxBytes, signal });
+    if (answer === undefined) return undefined;
+    const { agoMs } = toInfo(answer.headers, 0);
+    return { body: answer.body, etag: String(answer.headers.etag ?? ''), agoMs };
+  }
+
   async head(key: string, signal?: AbortSignal): Promise<ObjectInfo | undefined> {
     const answer = await this.#findObject({ method: 'HEAD', key, signal });
     return answer && toInfo(answer.headers, Number(answer.headers['content-length'] ?? 0));
@@ -105,8 +117,17 @@ export class Bucket {
 
   /** False if there is one already, which may be that of an attempt whose answer was lost. */
   async putNew(key: string, body: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    return await this.#putIf({ 'if-none-match': '*' }, { method: 'PUT', key, body, signal });
+  }
+
+  /** False if it is another by now, or gone; also when the answer to the attempt that changed it was lost. */
+  async replace(key: string, etag: string, body: Uint8Array, signal?: AbortSignal): Promise<boolean> {
+    return await this.#putIf({ 'if-match': etag }, { method: 'PUT', key, body, signal });
+  }
+
+  async #putIf(headers: Record<string, string>, call: Call): Promise<boolean> {
     try {
-      await this.#send({ method: 'PUT', key, body, headers: { 'if-none-match': '*' }, signal });
+      await this.#send({ ...call, headers });
       return true;
     } catch (error) {
       if (error instanceof BucketError && error.status === 412) return false;

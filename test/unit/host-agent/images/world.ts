@@ -156,6 +156,7 @@ export class World {
       maxBlobBytes?: number;
       pullIdleMs?: number;
       pullPauseMs?: number;
+      sharedIdleMs?: number;
       /** Of the converter. */
       runtime?: string;
       depot?: ImageDepot;

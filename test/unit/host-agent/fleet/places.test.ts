@@ -1,0 +1,46 @@
+// Where a sandbox is, between what the map knows and what the engine says.
+import t from 'tap';
+import { RefusedCaller } from '../../../../host-agent/src/fleet/front/callers.ts';
+import { findPlace, Places } from '../../../../host-agent/src/fleet/front/places.ts';
+import { newId } from '../../../../host-agent/src/lib/ids.ts';
+
+const id = newId('sbx');
+const host = { name: 'h1' };
+const placed = { id, host: 'h1' } as never;
+
+function mapOf(known: { find?: unknown; settle?: unknown; isCurrent?: boolean } = {}) {
+  const { find, settle, isCurrent = true } = known;
+  const map = { isCurrent, find: () => find, settle: async () => settle };
+  return { ...map, host: (name: string) => (name === 'h1' ? host : undefined) } as never;
+}
+
+t.test('the place that has a host is taken, of the map or of the engine', async (t) => {
+  const map = mapOf({ find: { id, host: undefined } });
+  t.equal((await findPlace(map, id, async () => placed)).host.name, 'h1', 'the engine');
+  const late = mapOf({ settle: placed });
+  t.equal((await findPlace(late, id, async () => undefined)).host.name, 'h1', 'the map, after a moment');
+  await t.rejects(
+    findPlace(mapOf(), id, async () => undefined),
+    { code: 'not_found' },
+  );
+  const old = findPlace(mapOf({ isCurrent: false }), id, async () => undefined);
+  await t.rejects(old, { code: 'exhausted', message: /may be too old/ });
+});
+
+t.test('a key that a host refused costs hosts one question, and is refused', async (t) => {
+  let asked = 0;
+  const refused = new RefusedCaller({ answer: { statusCode: 401 }, body: Buffer.alloc(0) } as never);
+  const callers = {
+    find: async () => {
+      asked += 1;
+      throw refused;
+    },
+  };
+  const catalogue = { find: async () => t.fail('the engine is not asked') as never };
+  const places = new Places({ map: mapOf(), callers, catalogue });
+  const request = { headers: { authorization: 'Bearer wrong' } };
+  for (let n = 0; n < 10; n++) await t.rejects(places.find(newId('sbx'), request), refused);
+  t.equal(asked, 1);
+  await t.rejects(places.find(id, { headers: { authorization: 'Bearer other' } }), refused);
+  t.equal(asked, 2, 'another key is another client');
+});
