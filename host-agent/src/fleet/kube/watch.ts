@@ -8,8 +8,9 @@ import { toError } from '../../lib/errors.ts';
 import { AnswerTooLarge, isRefusal, type KubeClient, KubeError } from './client.ts';
 
 const PAGE_ITEMS = 500;
-/** Of one page; one that is larger is asked for again with half the objects. */
-const MAX_PAGE_BYTES = 32 * 2 ** 20;
+/** Of one page; one that is larger is asked for again with fewer objects, down to one. */
+const MAX_PAGE_BYTES = 16 * 2 ** 20;
+const FEWER = 4;
 /** A page of few objects arrives within it from a server that is far away. */
 const PAGE_TIMEOUT_MS = 30_000;
 /** Of one event: an object has at most 1.5 MiB in etcd, and six bytes of JSON for some of its characters. */
@@ -114,7 +115,7 @@ export class Watch<T> {
           return undefined;
         });
       if (answer === undefined) {
-        limit = Math.floor(limit / 2);
+        limit = Math.max(1, Math.floor(limit / FEWER));
         continue;
       }
       const { metadata, items } = page.parse(answer);
