@@ -85,7 +85,7 @@ export class KnownPods {
     if (this.#known.get(pod.id)?.uid === pod.uid) this.#known.set(pod.id, { ...pod, phase });
   }
 
-  /** Whose turn work for it is: namespaces that are none of the fleet share one. */
+  /** Whose turn work for it is: namespaces outside the fleet share one. */
   groupOf(id: string): string {
     const namespace = this.#namespaces.get(id);
     if (namespace === undefined) return '';

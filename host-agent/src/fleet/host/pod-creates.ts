@@ -16,7 +16,7 @@ import { Turns } from './turns.ts';
 const AT_ONCE = 32;
 /** Of a namespace: images of one tenant that take long keep no other one waiting. */
 const SHARE = 4;
-/** A host that has no room may have some soon; then the pod fails, and its controller makes another one elsewhere. */
+/** A host without capacity may have some soon; then the pod fails, and its controller makes another one elsewhere. */
 const MAX_SHORTAGES = 4;
 const UNEXPECTED = 'this host could not make its sandbox; its log says why';
 

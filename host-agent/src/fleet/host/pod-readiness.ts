@@ -1,4 +1,5 @@
-// Whether pods of others are ready, by probes of their guests: one answer is enough, and several failures in turn end it.
+// Whether pods of others are ready, by probes of their guests: one answer is enough, and several failures in turn
+// end it.
 import type { Readiness } from '../kubernetes/pod-wish.ts';
 
 export class PodReadiness {

@@ -36,7 +36,7 @@ export type ForeignPod = {
   readonly digest: string;
   readonly node: string;
   readonly phase: string;
-  /** As the API server has it; undefined when it is none of ours. */
+  /** As the API server has it; undefined when it is too large. */
   readonly status: unknown;
   /** Being deleted; its grace period. */
   readonly endsWithinS: number | undefined;
