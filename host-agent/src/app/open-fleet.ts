@@ -109,7 +109,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
-      url,
+      ...{ url, runsPods: fleet.pods !== undefined },
       doors: {
         ingress: toDoor(ingress, config.ingress?.tls !== undefined, fleet.url),
         e2b: toDoor(e2b, tls !== undefined, fleet.url),

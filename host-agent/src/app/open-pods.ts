@@ -4,7 +4,7 @@ import { checkBody, createSandboxRequest } from '@sandboxd/api';
 import type { LocalSandboxes, PodCreate, PodSandboxes, Readiness } from '../fleet/index.ts';
 import type { GuestPorts } from '../guest/port-stream.ts';
 import { toCreateOptions } from '../http/index.ts';
-import { type KeyRegistry, OPERATOR, type Principal, stateOf } from '../keys/index.ts';
+import { assertOperation, type KeyRegistry, OPERATOR, type Principal, stateOf } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { RunningVm } from '../sandboxes/running-vm.ts';
@@ -34,6 +34,7 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
     stateOf: local.stateOf,
     delete: local.delete,
     subscribe: local.subscribe,
+    assertAllowed: (tenant) => void findPrincipal(key, tenant, deps.keys),
     create: async ({ id, tenant, body }, signal) => {
       const principal = findPrincipal(key, tenant, deps.keys);
       const checked = checkBody(schema, body, true);
@@ -55,7 +56,7 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
   };
 }
 
-/** AppError forbidden: the operator has given this tenant no key for pods. */
+/** AppError forbidden: the operator has given this tenant no key for pods, or one that may not create sandboxes. */
 function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps['keys']): Principal {
   const name = tenant === undefined ? base : `${base}-${tenant}`;
   if (!keys.isClosed && tenant === undefined) return OPERATOR;
@@ -63,7 +64,10 @@ function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps[
     .list()
     .find((each) => each.name === name && each.tenant === tenant && stateOf(each) === 'valid');
   const holder = found && keys.holder(found.id);
-  if (holder !== undefined) return holder;
+  if (holder !== undefined) {
+    assertOperation(holder, 'create');
+    return holder;
+  }
   const of = tenant === undefined ? 'without a tenant' : `of the tenant ${tenant}`;
   throw new AppError(
     'forbidden',
@@ -74,7 +78,7 @@ function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps[
 /** What `guest` answers is a guest's: it may be anything. */
 export async function isReady(
   { ports }: { readonly ports: Pick<GuestPorts, 'connect'> },
-  { port, path }: Readiness,
+  { port, path }: Pick<Readiness, 'port' | 'path'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const connection = await ports.connect(port, { signal });

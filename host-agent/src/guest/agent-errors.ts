@@ -140,7 +140,10 @@ export async function toLossError(
   return new AppError('internal', `the sandbox died while ${what}: ${reason}; delete it and create another`);
 }
 
-/** Clamps a number from a guest to a count. */
+/** The last time that a Date can have, in milliseconds. */
+const MAX_COUNT = 8.64e15;
+
+/** Clamps a number from a guest to a count, which may be a time. */
 export function count(value: number): number {
-  return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
+  return Number.isFinite(value) ? Math.min(Math.max(0, value), MAX_COUNT) : 0;
 }

@@ -130,6 +130,7 @@ export class Fleet {
       name,
       instance: options.instance ?? home.dataDir,
       url: new URL(url),
+      runsPods: options.pods !== undefined,
       doors: { ingress: ingress?.url, e2b: e2b && new URL(e2b.url) },
       namespace: this.namespace,
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),

@@ -1,23 +1,18 @@
 // Pods that others made and that are bound to this host: each becomes a sandbox with the rights of a key of its tenant,
 // and its status says what the sandbox does. A pod has one sandbox at most, and a sandbox whose pod is gone ends.
-import type { Logger } from 'pino';
 import type { ServiceStatus } from '../../guest/service.ts';
-import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import type { Ipv4Range } from '../../lib/ipv4.ts';
-import type { KubeClient } from '../kube/client.ts';
-import { PODS, readPod } from '../kube/objects.ts';
-import { Watch } from '../kube/watch.ts';
-import { type ForeignPod, hasPlaceLabel, readForeignPod, readTenant } from '../kubernetes/foreign-pods.ts';
-import { readContainer, readWish, type Wish } from '../kubernetes/pod-wish.ts';
-import { PLACE_LABEL } from '../kubernetes/pods.ts';
+import { AppError, toError } from '../../lib/errors.ts';
+import { type ForeignPod, hasPlaceLabel } from '../kubernetes/foreign-pods.ts';
+import type { Readiness, Wish } from '../kubernetes/pod-wish.ts';
 import type { FleetSeal } from '../seal.ts';
-import { chooseAddress } from './pod-addresses.ts';
+import { isWanted, KnownPods } from './known-pods.ts';
+import { NO_LABEL, PodCreates, type PodCreatesOptions } from './pod-creates.ts';
 import { PodEndings } from './pod-endings.ts';
-import { readEnvironment } from './pod-environment.ts';
 import { failed, type PodOutcome, toOutcome } from './pod-outcome.ts';
-import type { PodRecord, PodRecords, PodSandboxes } from './pod-sandboxes.ts';
+import { PodReadiness } from './pod-readiness.ts';
+import type { PodRecord } from './pod-sandboxes.ts';
 import { type PodReport, type PodState, PodStatuses } from './pod-status.ts';
-import { Turns } from './turns.ts';
+import { type TurnShares, Turns } from './turns.ts';
 
 const POLL_MS = 1000;
 const CALL_MS = 5000;
@@ -25,78 +20,59 @@ const PROBE_MS = 2000;
 /** Guests that do not answer are asked more rarely: a turn waits for each. */
 const SLOW_FACTOR = 10;
 
-export type ForeignPodsOptions = {
-  readonly client: KubeClient;
+/** Of a namespace: guests of one tenant that do not answer keep no other one waiting. */
+const SHARE = 8;
+
+export type ForeignPodsOptions = PodCreatesOptions & {
   readonly seal: FleetSeal;
   readonly node: string;
-  /** As gateways have it. */
-  readonly namespace: string;
-  readonly records: PodRecords;
-  readonly sandboxes: PodSandboxes;
-  readonly range: Ipv4Range | undefined;
   readonly hostIp: string | undefined;
-  /** Whether the engine may hold this host for dead. */
-  readonly isFenced: () => boolean;
-  readonly log: Logger;
   readonly pollMs?: number;
-};
-
-/** Reasons of pods that are refused, by the code of the error. Others are tried again. */
-const FINAL_REASONS: Readonly<Record<string, string>> = {
-  forbidden: 'Forbidden',
-  invalid_argument: 'Unsupported',
-  unsupported: 'Unsupported',
-  conflict: 'Conflict',
-  exhausted: 'OutOfCapacity',
-  internal: 'StartError',
 };
 
 export class ForeignPods {
   readonly #options: ForeignPodsOptions;
-  readonly #watch: Watch;
+  readonly #pods: KnownPods;
   readonly #statuses: PodStatuses;
   readonly #turns: Turns;
-  /** Pulls take long, so that creates have turns of their own. */
-  readonly #creates: Turns;
-  readonly #creating = new Map<string, AbortController>();
-  /** Creates that have failed, and are tried again by their turns. */
-  readonly #retried = new Set<string>();
+  /** Sandboxes whose pods are gone: they wait for none that runs. */
+  readonly #ends: Turns;
+  readonly #creates: PodCreates;
   readonly #endings: PodEndings;
+  readonly #readiness = new PodReadiness();
+  /** When they were followed last, of the monotonic clock. */
+  readonly #followedMs = new Map<string, number>();
   readonly #stop = new AbortController();
-  #known = new Map<string, ForeignPod>();
-  #isListed = false;
   #unsubscribe: () => void = () => undefined;
 
   constructor(options: ForeignPodsOptions) {
-    const { client, seal, node, log } = options;
+    const { client, seal, log } = options;
     this.#options = options;
     this.#statuses = new PodStatuses(client, seal);
     this.#endings = new PodEndings(options.sandboxes, () => this.#limit());
-    const toTurns = (work: (id: string) => Promise<void>) =>
-      new Turns(work, (sandbox, error) => {
-        if (!this.#stop.signal.aborted)
-          log.warn({ sandbox, reason: toError(error).message }, 'cannot settle a pod of the cluster yet');
-      });
-    this.#turns = toTurns((id) => this.#reconcile(id));
-    this.#creates = toTurns((id) => this.#createFor(id));
-    // Those that gateways made are among them: the others need not have any label.
-    this.#watch = new Watch({
-      ...{ client, log, path: PODS, query: { fieldSelector: `spec.nodeName=${node}` } },
-      onList: (objects) => {
-        const pods = objects.flatMap((object) => readForeignPod(object, seal) ?? []);
-        this.#known = new Map(pods.map((pod) => [pod.id, pod]));
-        this.#isListed = true;
+    this.#pods = new KnownPods({
+      ...options,
+      onChange: (id) => this.#changed(id),
+      onList: () => {
         const recorded = options.records.all().map(({ id }) => id);
-        for (const id of new Set([...this.#known.keys(), ...recorded])) this.#changed(id);
+        for (const id of new Set([...this.#pods.ids(), ...recorded])) this.#changed(id);
       },
-      onChange: (change, object) => {
-        const pod = readForeignPod(object, seal);
-        const { uid } = readPod(object)?.metadata ?? {};
-        if (pod === undefined) return;
-        if (change === 'put') this.#known.set(pod.id, pod);
-        else if (this.#known.get(pod.id)?.uid === uid) this.#known.delete(pod.id);
-        this.#changed(pod.id);
-      },
+    });
+    const onFailure = (sandbox: string, error: unknown): void => {
+      if (this.#stop.signal.aborted) return;
+      log.warn({ sandbox, reason: toError(error).message }, 'cannot settle a pod of the cluster yet');
+    };
+    // Each namespace has its share, however many there are.
+    const atOnce = Number.POSITIVE_INFINITY;
+    const shares: TurnShares = { atOnce, share: SHARE, groupOf: (id) => this.#pods.groupOf(id) };
+    this.#turns = new Turns((id) => this.#reconcile(id), onFailure, shares);
+    this.#ends = new Turns((id) => this.#end(id), onFailure, shares);
+    // Pulls take long, so that creates have turns of their own.
+    this.#creates = new PodCreates(options, {
+      pods: this.#pods,
+      post: (pod, state) => this.#post(pod, undefined, state),
+      onDone: (id) => this.#changed(id),
+      onFailure,
     });
   }
 
@@ -104,54 +80,69 @@ export class ForeignPods {
     if (this.#stop.signal.aborted) return;
     const { sandboxes, records } = this.#options;
     this.#unsubscribe = sandboxes.subscribe((id) => {
-      if (records.get(id) !== undefined) this.#turns.enqueue(id);
+      if (records.get(id) !== undefined) this.#changed(id);
     });
-    this.#watch.start();
+    this.#pods.start();
   }
 
   async stop(): Promise<void> {
     this.#stop.abort(new AppError('cancelled', 'the daemon is stopping'));
     this.#unsubscribe();
     this.#turns.stop();
-    this.#creates.stop();
-    for (const creating of this.#creating.values()) creating.abort(this.#stop.signal.reason);
-    await this.#watch.close();
+    this.#ends.stop();
+    const created = this.#creates.stop();
+    await this.#pods.close();
     // They write to the registry, which closes next.
-    await Promise.all([this.#turns.idle(), this.#creates.idle()]);
+    await Promise.all([this.#turns.idle(), this.#ends.idle(), created]);
   }
 
   #changed(id: string): void {
-    if (!isWanted(this.#known.get(id)))
-      this.#creating.get(id)?.abort(new AppError('cancelled', 'the pod was deleted'));
-    this.#turns.enqueue(id);
+    if (!isWanted(this.#pods.find(id))) {
+      this.#creates.abort(id);
+      this.#ends.enqueue(id);
+      return;
+    }
+    // Authors and clients may change it as often as they like.
+    const { pollMs = POLL_MS } = this.#options;
+    const waitMs = (this.#followedMs.get(id) ?? Number.NEGATIVE_INFINITY) + pollMs - performance.now();
+    if (waitMs > 0) this.#turns.later(id, waitMs);
+    else this.#turns.enqueue(id);
+  }
+
+  /** The pod is gone, over, or being deleted. */
+  async #end(id: string): Promise<void> {
+    const { records, sandboxes, pollMs = POLL_MS } = this.#options;
+    // Without the API server's list nothing is ended; a create that runs looks again when it is over.
+    if (!this.#pods.isListed || this.#creates.isRunning(id)) return;
+    if (this.#turns.isRunning(id)) return this.#ends.later(id, pollMs);
+    if (isWanted(this.#pods.find(id))) return this.#turns.enqueue(id);
+    const found = this.#pods.find(id);
+    const record = records.get(id);
+    if (record !== undefined && sandboxes.stateOf(id) !== undefined) {
+      const graceS = record.startedAtMs === undefined ? 0 : (found?.endsWithinS ?? 0);
+      if (!(await this.#endings.isOver(id, graceS))) return this.#ends.later(id, pollMs);
+      await this.#delete(id);
+    }
+    if (found?.endsWithinS !== undefined) await this.#statuses.remove(found, this.#stop.signal);
+    if (record !== undefined) await records.remove(id);
+    this.#statuses.forget(id);
+    this.#endings.forget(id);
+    this.#creates.forget(id);
+    this.#readiness.forget(id);
+    this.#followedMs.delete(id);
+    this.#pods.forget(id);
   }
 
   async #reconcile(id: string): Promise<void> {
-    const { records, sandboxes, pollMs = POLL_MS } = this.#options;
-    // Without the API server's list nothing is ended; a create that runs looks again when it is over.
-    if (!this.#isListed || this.#creating.has(id)) return;
-    const found = this.#known.get(id);
+    const { records, sandboxes } = this.#options;
+    if (!this.#pods.isListed || this.#creates.isRunning(id)) return;
+    const pod = this.#pods.find(id);
+    if (!isWanted(pod)) return this.#ends.later(id, 0);
     const record = records.get(id);
     const sandbox = sandboxes.stateOf(id);
-    const pod = isWanted(found) ? found : undefined;
-    if (pod === undefined) {
-      if (record !== undefined && sandbox !== undefined) {
-        const graceS = record.startedAtMs === undefined ? 0 : (found?.endsWithinS ?? 0);
-        if (!(await this.#endings.isOver(id, graceS))) return this.#turns.later(id, pollMs);
-        await this.#delete(id);
-      }
-      if (found?.endsWithinS !== undefined) await this.#statuses.remove(found, this.#stop.signal);
-      if (record !== undefined) await records.remove(id);
-      this.#endings.forget(id);
-      this.#retried.delete(id);
-      return;
-    }
     if (record?.outcome !== undefined) return await this.#conclude(pod, record, record.outcome);
     const isMade = record?.startedAtMs !== undefined;
-    if (record === undefined || (!isMade && sandbox === undefined)) {
-      if (!this.#retried.has(id)) this.#creates.enqueue(id);
-      return;
-    }
+    if (record === undefined || (!isMade && sandbox === undefined)) return this.#creates.start(id);
     if (sandbox === undefined)
       return await this.#conclude(
         pod,
@@ -160,84 +151,15 @@ export class ForeignPods {
       );
     if (sandbox.state === 'failed')
       return await this.#conclude(pod, record, failed('VmExited', sandbox.reason ?? ''));
-    const asked = readWish(pod);
+    const { asked } = pod;
     const isSame =
       'wish' in asked && asked.wish.vcpus === record.vcpus && asked.wish.memoryMib === record.memoryMib;
     if (!isSame) {
       const message = 'its resources were changed, which a sandbox cannot follow';
       return await this.#conclude(pod, record, failed('SizeChanged', message));
     }
+    if (!hasPlaceLabel(pod)) return await this.#conclude(pod, record, failed('NoPlaceLabel', NO_LABEL));
     await this.#follow(pod, record, asked.wish, sandbox.state);
-  }
-
-  async #createFor(id: string): Promise<void> {
-    const { records, sandboxes, isFenced } = this.#options;
-    const pod = this.#known.get(id);
-    const isMade = records.get(id)?.startedAtMs !== undefined || sandboxes.stateOf(id) !== undefined;
-    if (!isWanted(pod) || isMade || this.#creating.has(id)) return;
-    const creating = new AbortController();
-    this.#creating.set(id, creating);
-    this.#retried.add(id);
-    try {
-      if (isFenced()) throw new AppError('exhausted', 'this host cannot reach the API server');
-      await this.#create(pod, AbortSignal.any([creating.signal, this.#stop.signal]));
-      this.#retried.delete(id);
-    } finally {
-      this.#creating.delete(id);
-      this.#turns.enqueue(id);
-    }
-  }
-
-  async #create(pod: ForeignPod, signal: AbortSignal): Promise<void> {
-    const { records, sandboxes, client, namespace, log } = this.#options;
-    const { id, uid } = pod;
-    const { isOurs, tenant } = readTenant(namespace, pod.namespace);
-    const asked = readWish(pod);
-    const refusal =
-      'refusal' in asked
-        ? failed('Unsupported', asked.refusal)
-        : !isOurs
-          ? failed('Forbidden', `pods run here only in the namespace ${namespace}, or ${namespace}-<tenant>`)
-          : hasPlaceLabel(pod)
-            ? undefined
-            : failed('NoPlaceLabel', `the pod has no label ${PLACE_LABEL}, which its template can give it`);
-    if ('refusal' in asked || refusal !== undefined)
-      return await this.#refuse(pod, refusal ?? failed('Unsupported', ''));
-    const { wish } = asked;
-    try {
-      const env = await readEnvironment(pod, wish.variables, client, signal);
-      const address = this.#addressOf(uid);
-      const { vcpus, memoryMib } = wish;
-      const record = { uid, vcpus, memoryMib, ...(address !== undefined && { address }) };
-      await records.put(id, record);
-      await sandboxes.create({ id, tenant, body: wish.toBody(env, address) }, signal);
-      await records.put(id, { ...record, startedAtMs: Date.now() });
-      log.info(
-        { sandbox: id, pod: pod.name, namespace: pod.namespace },
-        'a pod of the cluster has a sandbox',
-      );
-    } catch (error) {
-      if (signal.aborted) return;
-      const { message } = toError(error);
-      const reason = isAppError(error) ? FINAL_REASONS[error.code] : undefined;
-      if (reason !== undefined) return await this.#refuse(pod, failed(reason, message));
-      const state: PodState = { kind: 'waiting', reason: 'CreateContainerError', message };
-      await this.#post(pod, undefined, wish, state);
-      throw error;
-    }
-  }
-
-  /** Before there is a sandbox. */
-  async #refuse(pod: ForeignPod, outcome: PodOutcome): Promise<void> {
-    const { records, log } = this.#options;
-    await records.remove(pod.id);
-    log.warn(
-      { pod: pod.name, namespace: pod.namespace, reason: outcome.message },
-      'a pod of the cluster is refused',
-    );
-    await this.#post(pod, undefined, readContainer(pod), { kind: 'over', outcome });
-    // Our own watch may be behind.
-    if (this.#known.get(pod.id)?.uid === pod.uid) this.#known.set(pod.id, { ...pod, phase: outcome.phase });
   }
 
   /** First what is to be, then what is done: in between it is not made again. */
@@ -245,21 +167,23 @@ export class ForeignPods {
     const { records } = this.#options;
     if (record.outcome === undefined) await records.put(pod.id, { ...record, outcome });
     await this.#delete(pod.id);
-    await this.#post(pod, record, readContainer(pod), { kind: 'over', outcome });
+    await this.#post(pod, record, { kind: 'over', outcome });
   }
 
   async #follow(pod: ForeignPod, record: PodRecord, wish: Wish, sandboxState: string): Promise<void> {
     const { id } = pod;
     const { records, sandboxes, pollMs = POLL_MS } = this.#options;
+    this.#followedMs.set(id, performance.now());
     const made = { ...record, startedAtMs: record.startedAtMs ?? Date.now() };
     // The daemon ended between the two.
     if (record.startedAtMs === undefined) await records.put(id, made);
     const running = (isReady: boolean, reason?: string, service?: ServiceStatus) =>
-      this.#post(pod, made, wish, {
+      this.#post(pod, made, {
         ...{ kind: 'running', isReady, service },
         ...(reason !== undefined && { reason }),
       });
     this.#turns.later(id, pollMs);
+    if (sandboxState !== 'running') this.#readiness.forget(id);
     // It is not woken to be asked.
     if (sandboxState !== 'running') return await running(false, 'Paused');
     let service: ServiceStatus | undefined;
@@ -274,20 +198,14 @@ export class ForeignPods {
     if (service !== undefined && service.state !== 'running')
       return await running(false, 'ServiceNotRunning', service);
     const { readiness } = wish;
-    const isReady =
-      readiness === undefined ||
-      (await sandboxes.isReady(id, readiness, this.#limit(PROBE_MS)).catch(() => false));
+    const ask = (asked: Readiness) => sandboxes.isReady(id, asked, this.#limit(PROBE_MS)).catch(() => false);
+    const isReady = readiness === undefined || this.#readiness.isReady(id, readiness, await ask(readiness));
     await running(isReady, isReady ? undefined : 'ReadinessProbe', service);
   }
 
-  async #post(
-    pod: ForeignPod,
-    record: PodRecord | undefined,
-    { container, image }: Pick<Wish, 'container' | 'image'>,
-    state: PodState,
-  ): Promise<void> {
+  async #post(pod: ForeignPod, record: PodRecord | undefined, state: PodState): Promise<void> {
     const report: PodReport = {
-      ...{ container, image, state, startedAtMs: record?.startedAtMs, hostIp: this.#options.hostIp },
+      ...{ ...pod.container, state, startedAtMs: record?.startedAtMs, hostIp: this.#options.hostIp },
       ...{ ip: record?.address, size: record },
     };
     await this.#statuses.post(pod, report, this.#stop.signal);
@@ -297,22 +215,7 @@ export class ForeignPods {
     if (this.#options.sandboxes.stateOf(id) !== undefined) await this.#options.sandboxes.delete(id);
   }
 
-  #addressOf(uid: string): string | undefined {
-    const { range, records } = this.#options;
-    if (range === undefined) return undefined;
-    const others = records.all().filter(({ record }) => record.uid !== uid);
-    const taken = new Set(others.flatMap(({ record }) => record.address ?? []));
-    const address = chooseAddress(range, uid, taken);
-    if (address === undefined) throw new AppError('exhausted', 'no address of pods is free on this host');
-    return address;
-  }
-
   #limit(limitMs = CALL_MS): AbortSignal {
     return AbortSignal.any([AbortSignal.timeout(limitMs), this.#stop.signal]);
   }
-}
-
-/** Whether it should have a sandbox. */
-function isWanted(pod: ForeignPod | undefined): pod is ForeignPod {
-  return pod !== undefined && pod.endsWithinS === undefined && !['Succeeded', 'Failed'].includes(pod.phase);
 }

@@ -26,7 +26,7 @@ export type HostPodsOptions = {
 
 export class HostPods {
   readonly #options: HostPodsOptions;
-  readonly #watch: Watch;
+  readonly #watch: Watch<PlacePod>;
   #known = new Map<string, Known>();
   readonly #stop = new AbortController();
   #isListed = false;
@@ -38,8 +38,8 @@ export class HostPods {
     const query = { fieldSelector: `spec.nodeName=${node}`, labelSelector: PLACE_LABEL };
     this.#watch = new Watch({
       ...{ client, log, path: PODS, query },
-      onList: (objects) => {
-        const pods = objects.flatMap((object) => readPlacePod(object, seal) ?? []);
+      read: (object) => readPlacePod(object, seal),
+      onList: (pods) => {
         this.#known = new Map(pods.map((pod) => [pod.id, this.#toKnown(pod)]));
         this.#isListed = true;
         onChange();

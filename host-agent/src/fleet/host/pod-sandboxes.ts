@@ -32,6 +32,8 @@ export type PodCreate = {
 };
 
 export interface PodSandboxes extends Pick<LocalSandboxes, 'stateOf' | 'delete' | 'subscribe'> {
+  /** AppError forbidden: this tenant has no key for pods here whose operations include `create`. */
+  assertAllowed(tenant: string | undefined): void;
   /** With the rights of the tenant's key for pods. AppError. */
   create(create: PodCreate, signal: AbortSignal): Promise<void>;
   /** Of one that runs; undefined: it has no service. AppError. */

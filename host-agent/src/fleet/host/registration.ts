@@ -12,7 +12,7 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { LEASES, NODES, readNode } from '../kube/objects.ts';
 import { toDoorAnnotations } from '../kubernetes/doors.ts';
 import { isHoldingLabel, toHoldingLabels } from '../kubernetes/holdings.ts';
-import { HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
+import { HOST_LABEL, POD_HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
 import {
   readUnplacedText,
   toUnplacedAnnotations,
@@ -40,6 +40,8 @@ export type RegistrationOptions = {
   /** Where gateways reach the REST interface. */
   readonly url: URL;
   readonly doors: Doors;
+  /** Whether pods of others run here. */
+  readonly runsPods: boolean;
   readonly readCapacity: () => Promise<HostCapacity>;
   /** What this host has, the newest first. */
   readonly readHoldings: () => readonly string[];
@@ -196,13 +198,14 @@ export class Registration {
   }
 
   async #makeNode(): Promise<void> {
-    const { client, name, instance, url, doors, seal } = this.#options;
+    const { client, name, instance, url, doors, seal, runsPods } = this.#options;
     const path = `${NODES}/${encodeURIComponent(name)}`;
     const labels = {
       [HOST_LABEL]: 'true',
       'kubernetes.io/hostname': name,
       'kubernetes.io/os': 'linux',
       'kubernetes.io/arch': ARCHITECTURE.name,
+      ...(runsPods && { [POD_HOST_LABEL]: 'true' }),
     };
     const annotations = {
       ...toHostAnnotations(name, url, seal),
@@ -218,7 +221,7 @@ export class Registration {
           'conflict',
           `there is a node ${name} of another host; give this one another --join-name, or delete that node`,
         );
-      const body = { metadata: { labels, annotations } };
+      const body = { metadata: { labels: { [POD_HOST_LABEL]: null, ...labels }, annotations } };
       this.#use(await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }));
       return;
     }

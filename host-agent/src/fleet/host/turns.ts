@@ -4,16 +4,34 @@ import { backOffMs } from '../../lib/back-off.ts';
 const MAX_AT_ONCE = 16;
 const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
 
+export type TurnShares = {
+  /** Of all. */
+  readonly atOnce: number;
+  /** Of each group. */
+  readonly share: number;
+  readonly groupOf: (id: string) => string;
+};
+
+const ONE_GROUP: TurnShares = { atOnce: MAX_AT_ONCE, share: MAX_AT_ONCE, groupOf: () => '' };
+
 export class Turns {
   readonly #work: (id: string) => Promise<void>;
   readonly #onFailure: (id: string, error: unknown) => void;
   readonly #queue = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
+  readonly #shares: TurnShares;
+  /** How many of each group run. */
+  readonly #groups = new Map<string, number>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isStopped = false;
 
-  constructor(work: (id: string) => Promise<void>, onFailure: (id: string, error: unknown) => void) {
+  constructor(
+    work: (id: string) => Promise<void>,
+    onFailure: (id: string, error: unknown) => void,
+    shares: TurnShares = ONE_GROUP,
+  ) {
+    this.#shares = shares;
     this.#work = work;
     this.#onFailure = onFailure;
   }
@@ -32,6 +50,10 @@ export class Turns {
     this.#timers.set(id, setTimeout(() => this.enqueue(id), waitMs).unref());
   }
 
+  isRunning(id: string): boolean {
+    return this.#running.has(id);
+  }
+
   /** Nothing begins any more. */
   stop(): void {
     this.#isStopped = true;
@@ -45,12 +67,21 @@ export class Turns {
   }
 
   #next(): void {
+    const { atOnce, share, groupOf } = this.#shares;
     for (const id of this.#queue) {
-      if (this.#running.size >= MAX_AT_ONCE) return;
-      if (this.#running.has(id)) continue;
+      if (this.#running.size >= atOnce) return;
+      const group = groupOf(id);
+      const running = this.#groups.get(group) ?? 0;
+      if (this.#running.has(id) || running >= share) continue;
       this.#queue.delete(id);
-      const done = this.#try(id).finally(() => {
+      this.#groups.set(group, running + 1);
+      // Not before it is known to run: work may enqueue its own id.
+      const begun = Promise.resolve().then(() => this.#try(id));
+      const done = begun.finally(() => {
         this.#running.delete(id);
+        const left = (this.#groups.get(group) ?? 0) - 1;
+        if (left > 0) this.#groups.set(group, left);
+        else this.#groups.delete(group);
         this.#next();
       });
       this.#running.set(id, done);

@@ -4,7 +4,7 @@ import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { KubeAccess } from './kubeconfig.ts';
 
-/** Of an answer that is not a watch. A page of pods has some MiB. */
+/** Of an answer that is not a watch. */
 const MAX_ANSWER_BYTES = 64 * 2 ** 20;
 const MAX_SOCKETS = 64;
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -19,6 +19,8 @@ export type KubeRequest = {
   readonly body?: object;
   readonly patch?: PatchType;
   readonly timeoutMs?: number;
+  /** Of the answer. */
+  readonly maxBytes?: number;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -33,6 +35,13 @@ export class KubeError extends Error {
     super(message);
     this.status = status;
     this.reason = reason;
+  }
+}
+
+/** The answer to a request is larger than its limit. */
+export class AnswerTooLarge extends AppError {
+  constructor(maxBytes: number) {
+    super('upstream', `an answer of the API server of the fleet is over ${maxBytes} bytes`);
   }
 }
 
@@ -93,13 +102,18 @@ export class KubeClient {
   }
 
   /** The JSON of the answer. KubeError when it is refused; AppError upstream when there is no answer in time. */
-  async request({ timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: KubeRequest): Promise<unknown> {
+  async request({
+    timeoutMs = DEFAULT_TIMEOUT_MS,
+    maxBytes = MAX_ANSWER_BYTES,
+    signal,
+    ...request
+  }: KubeRequest): Promise<unknown> {
     const limit = AbortSignal.timeout(timeoutMs);
     const stop = signal === undefined ? limit : AbortSignal.any([signal, limit]);
     const pair = this.#useIdentity();
     const answer = await this.#open(request, stop);
-    const text = await readAll(answer).catch((cause: unknown) => {
-      throw noAnswer(cause, stop);
+    const text = await readAll(answer, maxBytes).catch((cause: unknown) => {
+      throw cause instanceof AnswerTooLarge ? cause : noAnswer(cause, stop);
     });
     const value = parseJson(text);
     const { statusCode = 0 } = answer;
@@ -109,11 +123,14 @@ export class KubeClient {
   }
 
   /** The open answer of a watch, which ends when the server or `signal` ends it. Rejects as `request` does. */
-  async stream(request: Omit<KubeRequest, 'signal'>, signal: AbortSignal): Promise<IncomingMessage> {
+  async stream(
+    request: Omit<KubeRequest, 'signal' | 'maxBytes'>,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
     this.#useIdentity();
     const answer = await this.#open(request, signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
     if (answer.statusCode === 200) return answer;
-    throw toKubeError(answer.statusCode ?? 0, parseJson(await readAll(answer)));
+    throw toKubeError(answer.statusCode ?? 0, parseJson(await readAll(answer, MAX_ANSWER_BYTES)));
   }
 
   close(): void {
@@ -164,13 +181,13 @@ function noAnswer(cause: unknown, signal: AbortSignal): AppError {
   return new AppError('upstream', `the API server of the fleet cannot be reached: ${reason}`, { cause });
 }
 
-async function readAll(answer: IncomingMessage): Promise<string> {
+async function readAll(answer: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of answer) {
     chunks.push(chunk);
     sizeBytes += chunk.length;
-    if (sizeBytes > MAX_ANSWER_BYTES) throw new Error(`an answer is over ${MAX_ANSWER_BYTES} bytes`);
+    if (sizeBytes > maxBytes) throw new AnswerTooLarge(maxBytes);
   }
   return Buffer.concat(chunks).toString();
 }

@@ -28,7 +28,11 @@ const container = z.object({ name, resources: z.object({ requests: texts }).pref
 
 const pod = z.object({
   metadata: metadata.extend({ namespace: name }),
-  spec: z.object({ nodeName: name.optional(), containers: z.array(container).default([]) }),
+  spec: z.object({
+    nodeName: name.optional(),
+    runtimeClassName: text.optional(),
+    containers: z.array(container).default([]),
+  }),
   status: z
     .object({ phase: text.optional(), reason: text.optional(), conditions: z.array(condition).default([]) })
     .prefault({}),

@@ -5,12 +5,17 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { backOffMs } from '../../lib/back-off.ts';
 import { toError } from '../../lib/errors.ts';
-import { isRefusal, type KubeClient, KubeError } from './client.ts';
+import { AnswerTooLarge, isRefusal, type KubeClient, KubeError } from './client.ts';
 
 const PAGE_ITEMS = 500;
-/** Of one event: an object has at most 1.5 MiB in etcd. */
-const MAX_LINE_BYTES = 4 * 2 ** 20;
-/** A list without an end would fill the memory. */
+/** Of one page; one that is larger is asked for again with fewer objects, down to one. */
+const MAX_PAGE_BYTES = 16 * 2 ** 20;
+const FEWER = 4;
+/** A page of few objects arrives within it from a server that is far away. */
+const PAGE_TIMEOUT_MS = 30_000;
+/** Of one event: an object has at most 1.5 MiB in etcd, and six bytes of JSON for some of its characters. */
+const MAX_LINE_BYTES = 16 * 2 ** 20;
+/** Of those that are ours: a list without an end would fill the memory. */
 const MAX_OBJECTS = 250_000;
 /** The server ends a watch after this; a silent break is then noticed. */
 const WATCH_S = 240;
@@ -27,24 +32,26 @@ const watchEvent = z.object({ type: z.string(), object: z.unknown() });
 
 export type Change = 'put' | 'deleted';
 
-export type WatchOptions = {
+export type WatchOptions<T> = {
   readonly client: KubeClient;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
+  /** What is kept of an object of the list; undefined: nothing. */
+  readonly read: (object: unknown) => T | undefined;
   /** All that exist; replaces what was known. */
-  readonly onList: (objects: readonly unknown[]) => void;
+  readonly onList: (objects: readonly T[]) => void;
   readonly onChange: (change: Change, object: unknown) => void;
   readonly log: Logger;
 };
 
-export class Watch {
-  readonly #options: WatchOptions;
+export class Watch<T> {
+  readonly #options: WatchOptions<T>;
   readonly #stop = new AbortController();
   readonly #first = Promise.withResolvers<void>();
   #isCurrent = false;
   #done: Promise<void> | undefined;
 
-  constructor(options: WatchOptions) {
+  constructor(options: WatchOptions<T>) {
     this.#options = options;
     this.#first.promise.catch(() => undefined);
   }
@@ -92,13 +99,28 @@ export class Watch {
 
   /** Resolves with the version that the watch goes on from. */
   async #list(): Promise<string> {
-    const { client, path, query, onList } = this.#options;
-    const objects: unknown[] = [];
+    const { client, path, query, read, onList } = this.#options;
+    const { signal } = this.#stop;
+    const objects: T[] = [];
+    let limit = PAGE_ITEMS;
     for (let next: string | undefined; ; ) {
-      const asked = { ...query, limit: String(PAGE_ITEMS), continue: next };
-      const request = { method: 'GET', path, query: asked, signal: this.#stop.signal } as const;
-      const { metadata, items } = page.parse(await client.request(request));
-      objects.push(...items);
+      const asked = { ...query, limit: String(limit), continue: next };
+      const answer = await client
+        .request({
+          ...{ method: 'GET', path, query: asked, signal },
+          ...{ maxBytes: MAX_PAGE_BYTES, timeoutMs: PAGE_TIMEOUT_MS },
+        })
+        .catch((error: unknown) => {
+          if (!(error instanceof AnswerTooLarge) || limit === 1) throw error;
+          return undefined;
+        });
+      if (answer === undefined) {
+        limit = Math.max(1, Math.floor(limit / FEWER));
+        continue;
+      }
+      const { metadata, items } = page.parse(answer);
+      // Page by page: objects of others may be large, and many.
+      objects.push(...items.flatMap((item) => read(item) ?? []));
       if (objects.length > MAX_OBJECTS) throw new Error(`there are more than ${MAX_OBJECTS} objects`);
       next = metadata.continue || undefined;
       if (next !== undefined) continue;
@@ -139,16 +161,20 @@ function toWatchError(status: unknown): KubeError {
 
 async function* readLines(answer: IncomingMessage): AsyncGenerator<string> {
   const silent = setTimeout(() => answer.destroy(new Error('the watch is silent')), SILENT_MS);
-  let rest = Buffer.alloc(0);
+  let pieces: Buffer[] = [];
+  let sizeBytes = 0;
   try {
-    for await (const chunk of answer) {
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
       silent.refresh();
-      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
-        if (end > 0) yield rest.toString('utf8', 0, end);
-        rest = rest.subarray(end + 1);
+      let from = 0;
+      for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
+        const line = Buffer.concat([...pieces, chunk.subarray(from, end)]);
+        [pieces, sizeBytes, from] = [[], 0, end + 1];
+        if (line.length > 0) yield line.toString();
       }
-      if (rest.length > MAX_LINE_BYTES) throw new Error(`an event is over ${MAX_LINE_BYTES} bytes`);
+      if (from < chunk.length) pieces.push(chunk.subarray(from));
+      sizeBytes += chunk.length - from;
+      if (sizeBytes > MAX_LINE_BYTES) throw new Error(`an event is over ${MAX_LINE_BYTES} bytes`);
     }
   } finally {
     clearTimeout(silent);

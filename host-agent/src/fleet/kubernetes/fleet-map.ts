@@ -10,8 +10,8 @@ import { HOST_LABEL, PLACE_LABEL, type PlacePod, readHost, toPodName } from './p
 
 export class PodMap implements FleetMap {
   readonly #seal: FleetSeal;
-  readonly #pods: Watch;
-  readonly #nodes: Watch;
+  readonly #pods: Watch<PlacePod>;
+  readonly #nodes: Watch<Host>;
   /** By id: one, and a second where its sandbox arrives. */
   #places = new Map<string, readonly PlacePod[]>();
   /** A place came, changed or went; without one all may have, or a host is ready, or not any more. */
@@ -26,8 +26,8 @@ export class PodMap implements FleetMap {
     const toName = (object: unknown): string => readNode(object)?.metadata.name ?? '';
     this.#pods = new Watch({
       ...{ client, log, path: PODS, query: { labelSelector: PLACE_LABEL } },
-      onList: (objects) => {
-        const places = objects.flatMap((object) => readAnyPlace(object, seal) ?? []);
+      read: (object) => readAnyPlace(object, seal),
+      onList: (places) => {
         this.#places = Map.groupBy(places, ({ id }) => id);
         this.#ids = new Map(places.map(({ uid, id }) => [uid, id]));
         for (const id of this.#waiting.keys()) this.#wake(id);
@@ -37,8 +37,8 @@ export class PodMap implements FleetMap {
     });
     this.#nodes = new Watch({
       ...{ client, log, path: NODES, query: { labelSelector: HOST_LABEL } },
-      onList: (objects) => {
-        const hosts = objects.flatMap((object) => readHost(object, seal) ?? []);
+      read: (object) => readHost(object, seal),
+      onList: (hosts) => {
         this.#hosts = new Map(hosts.map((host) => [host.name, host]));
         this.onChange();
       },
@@ -161,18 +161,20 @@ export class PodMap implements FleetMap {
   }
 
   #changePod(change: Change, object: unknown): void {
-    const place = readAnyPlace(object, this.#seal);
-    if (change === 'put') {
-      if (place === undefined) return;
-      const others = this.placesOf(place.id).filter((each) => toPodName(each) !== toPodName(place));
-      this.#places.set(place.id, [...others, place]);
-      this.#ids.set(place.uid, place.id);
-      this.#wake(place.id);
-      this.onChange(place.id);
-      return;
-    }
     const { uid = '' } = readPod(object)?.metadata ?? {};
-    const id = this.#ids.get(uid) ?? '';
+    const place = change === 'put' ? readAnyPlace(object, this.#seal) : undefined;
+    const known = this.#ids.get(uid);
+    // Also of a pod that is no place any more, or another one: who may change a pod chooses its annotations.
+    if (known !== undefined && known !== place?.id) this.#forget(uid, known);
+    if (place === undefined) return;
+    const others = this.placesOf(place.id).filter((each) => toPodName(each) !== toPodName(place));
+    this.#places.set(place.id, [...others, place]);
+    this.#ids.set(place.uid, place.id);
+    this.#wake(place.id);
+    this.onChange(place.id);
+  }
+
+  #forget(uid: string, id: string): void {
     this.#ids.delete(uid);
     const left = this.placesOf(id).filter((each) => each.uid !== uid);
     if (left.length === this.placesOf(id).length) return;

@@ -5,51 +5,89 @@ import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import { base32hexnopad } from '@scure/base';
 import { z } from 'zod';
 import { isId } from '../../lib/ids.ts';
-import { readPod } from '../kube/objects.ts';
+import { type Pod, readPod } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
-import { PLACE_LABEL, type PlacePod, readPlacePod, SEAL, SIZE } from './pods.ts';
+import { type Asked, readContainer, readFieldPath, readWish, type Wish } from './pod-wish.ts';
+import { PLACE_LABEL, type PlacePod, RUNTIME_CLASS, readPlacePod, SEAL, SIZE } from './pods.ts';
 
-/** Name of the RuntimeClass. */
-export const RUNTIME_CLASS = 'sandboxd';
 const ID = 'sandboxd.dev/id';
+/** Value of their label. */
+export const FOREIGN = 'pod';
 const ID_BYTES = 8;
 
-/** A whole pod; `spec` is for `readWish`. */
+/** Of its spec and labels as JSON: an object of the API server may be many times larger, and each is kept. */
+const MAX_ASKED_CHARS = 128 * 1024;
+const MAX_STATUS_CHARS = 16 * 1024;
+const OWN_PREFIX = 'sandboxd.dev/';
+
 export type ForeignPod = {
   /** Of its sandbox. */
   readonly id: string;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
+  /** None of a pod that is too large. */
   readonly labels: Readonly<Record<string, string>>;
+  /** Ours, and those that its environment names. */
   readonly annotations: Readonly<Record<string, string>>;
-  readonly spec: unknown;
+  readonly container: Pick<Wish, 'container' | 'image'>;
+  readonly asked: Asked;
+  /** Of all that its author chooses. */
+  readonly digest: string;
   readonly node: string;
   readonly phase: string;
+  /** As the API server has it; undefined when it is too large. */
+  readonly status: unknown;
   /** Being deleted; its grace period. */
   readonly endsWithinS: number | undefined;
 };
 
-const hasClass = z.object({ spec: z.object({ runtimeClassName: z.literal(RUNTIME_CLASS) }) });
 const whole = z.object({
   metadata: z.object({ deletionGracePeriodSeconds: z.number().optional() }),
   spec: z.unknown(),
+  status: z.unknown().optional(),
 });
 const DEFAULT_GRACE_S = 30;
 
-/** Undefined for a pod without our runtime class, and for one that a gateway of this fleet made. */
-export function readForeignPod(object: unknown, seal: FleetSeal): ForeignPod | undefined {
-  if (!hasClass.safeParse(object).success || readPlacePod(object, seal) !== undefined) return undefined;
+/**
+ * Undefined for a pod without our runtime class, which no pod of a gateway has. `known`: what this pod was before.
+ */
+export function readForeignPod(object: unknown, seal: FleetSeal, known?: ForeignPod): ForeignPod | undefined {
   const pod = readPod(object);
   const rest = whole.safeParse(object).data;
-  if (pod === undefined || rest === undefined) return undefined;
-  const { namespace, name, uid, labels, annotations, deletionTimestamp } = pod.metadata;
+  if (pod === undefined || rest === undefined || pod.spec.runtimeClassName !== RUNTIME_CLASS)
+    return undefined;
+  const { namespace, name, uid, deletionTimestamp } = pod.metadata;
   const { deletionGracePeriodSeconds: graceS = DEFAULT_GRACE_S } = rest.metadata;
   return {
-    ...{ id: toSandboxId(uid, seal), namespace, name, uid, labels, annotations, spec: rest.spec },
+    ...{ id: toSandboxId(uid, seal), namespace, name, uid, ...readAsked(pod, rest.spec, known) },
     node: pod.spec.nodeName ?? '',
     phase: pod.status.phase ?? 'Pending',
+    status: JSON.stringify(rest.status ?? null).length <= MAX_STATUS_CHARS ? rest.status : undefined,
     endsWithinS: deletionTimestamp === undefined ? undefined : graceS,
+  };
+}
+
+function readAsked(
+  { metadata: { uid, name, labels, annotations } }: Pod,
+  spec: unknown,
+  known: ForeignPod | undefined,
+): Pick<ForeignPod, 'labels' | 'annotations' | 'container' | 'asked' | 'digest'> {
+  const text = JSON.stringify([spec, labels]);
+  const digest = createHash('sha256').update(text).update(JSON.stringify(annotations)).digest('base64');
+  if (known?.uid === uid && known.digest === digest) return known;
+  const isLarge = text.length > MAX_ASKED_CHARS;
+  const asked = isLarge
+    ? { refusal: `spec and labels have more than ${MAX_ASKED_CHARS} characters` }
+    : readWish({ name, labels, annotations, spec });
+  const variables = 'wish' in asked ? asked.wish.variables : [];
+  const named = new Set(
+    variables.map(({ valueFrom }) => readFieldPath(valueFrom?.fieldRef?.fieldPath ?? '')?.key),
+  );
+  const kept = Object.entries(annotations).filter(([key]) => key.startsWith(OWN_PREFIX) || named.has(key));
+  return {
+    ...{ asked, digest, container: readContainer({ spec }), annotations: Object.fromEntries(kept) },
+    labels: isLarge ? {} : labels,
   };
 }
 
@@ -59,9 +97,12 @@ function toSandboxId(uid: string, seal: FleetSeal): string {
   return `sbx_${base32hexnopad.encode(digest.subarray(0, ID_BYTES)).toLowerCase()}`;
 }
 
-/** Without it gateways, which watch pods with it, do not know the sandbox. */
+/**
+ * Gateways watch pods with that label, so that without it they do not know the sandbox. Pods of gateways have another
+ * value, by which a disruption budget refuses their eviction until they have moved.
+ */
 export function hasPlaceLabel({ labels }: Pick<ForeignPod, 'labels'>): boolean {
-  return labels[PLACE_LABEL] !== undefined;
+  return Object.hasOwn(labels, PLACE_LABEL) && labels[PLACE_LABEL] === FOREIGN;
 }
 
 /** What a host writes into a pod that has a sandbox. */

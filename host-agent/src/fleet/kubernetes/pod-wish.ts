@@ -3,7 +3,7 @@
 import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { z } from 'zod';
 import { readQuantity } from '../kube/objects.ts';
-import type { ForeignPod } from './foreign-pods.ts';
+import { Expansion } from './expansion.ts';
 import { CPU_MILLIS, PLACE_LABEL } from './pods.ts';
 
 const MIB = 2 ** 20;
@@ -14,6 +14,9 @@ const PRESETS = 'sandboxd.dev/network-presets';
 const POD_LABEL = 'sandboxd.dev/pod';
 const MAX_LABEL_CHARS = 63;
 const MAX_PROBLEMS = 8;
+/** Of a command with its arguments, as long as a body of the API. */
+const MAX_COMMAND_CHARS = MIB;
+const MAX_ITEMS = 1000;
 /** Admission puts the token of the service account into every pod; guests get none. */
 const TOKEN_VOLUME = /^kube-api-access-[a-z0-9]+$/;
 
@@ -56,7 +59,8 @@ const probe = z
       })
       .optional(),
     ...{ initialDelaySeconds: ignored, periodSeconds: ignored, timeoutSeconds: ignored },
-    ...{ successThreshold: ignored, failureThreshold: ignored },
+    successThreshold: ignored,
+    failureThreshold: z.int().min(1).default(3),
   })
   .optional();
 
@@ -64,10 +68,10 @@ const container = z.strictObject({
   name: text.min(1),
   image: text.min(1),
   imagePullPolicy: z.enum(['Always', 'IfNotPresent', 'Never']).default('IfNotPresent'),
-  command: z.array(text).optional(),
-  args: z.array(text).optional(),
+  command: z.array(text).max(MAX_ITEMS).optional(),
+  args: z.array(text).max(MAX_ITEMS).optional(),
   workingDir: text.optional(),
-  env: z.array(variable).max(1000).default([]),
+  env: z.array(variable).max(MAX_ITEMS).default([]),
   ports: z
     .array(
       z.strictObject({
@@ -77,6 +81,7 @@ const container = z.strictObject({
         hostPort: z.literal(0, { error: 'is not supported' }).optional(),
       }),
     )
+    .max(MAX_ITEMS)
     .default([]),
   resources: z
     .strictObject({
@@ -95,6 +100,7 @@ const container = z.strictObject({
   tty: off,
   volumeMounts: z
     .array(z.looseObject({ name: text.regex(TOKEN_VOLUME, { error: 'is not supported' }) }))
+    .max(MAX_ITEMS)
     .optional(),
   securityContext: z
     .strictObject({
@@ -117,6 +123,7 @@ const podSpec = z.strictObject({
         projected: z.unknown(),
       }),
     )
+    .max(MAX_ITEMS)
     .optional(),
   ...{ hostNetwork: off, hostPID: off, hostIPC: off, shareProcessNamespace: off, setHostnameAsFQDN: off },
   restartPolicy: z.enum(['Always', 'OnFailure', 'Never']).default('Always'),
@@ -146,7 +153,18 @@ export type RestartPolicy = Spec['restartPolicy'];
 export type Variable = z.output<typeof variable>;
 
 /** It is ready while the port of its guest takes connections, or answers a GET for the path with 200 to 399. */
-export type Readiness = { readonly port: number; readonly path?: string };
+export type Readiness = { readonly port: number; readonly path?: string; readonly failureThreshold: number };
+
+/** Of a pod. */
+export type WishSource = {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: unknown;
+};
+
+/** `refusal`: why it cannot be a sandbox. */
+export type Asked = { readonly wish: Wish } | { readonly refusal: string };
 
 export type Wish = {
   readonly container: string;
@@ -157,20 +175,21 @@ export type Wish = {
   readonly ports: readonly number[];
   readonly restartPolicy: RestartPolicy;
   readonly readiness: Readiness | undefined;
-  /** A body of POST /sandboxes. `address`: of the pod; absent: its ports are not published. */
+  /** A body of POST /sandboxes. `address`: of the pod; absent: its ports are not published. AppError. */
   toBody(env: Readonly<Record<string, string>>, address: string | undefined): Record<string, unknown>;
 };
 
-/** The container of a pod that is refused, for its status. */
-export function readContainer({ spec }: ForeignPod): Pick<Wish, 'container' | 'image'> {
-  const named = z.object({ containers: z.array(z.object({ name: text, image: text })).min(1) });
+const short = z.string().max(1024);
+const named = z.object({ containers: z.array(z.object({ name: short, image: short })).min(1) });
+
+/** The container of a pod, for its status. */
+export function readContainer({ spec }: Pick<WishSource, 'spec'>): Pick<Wish, 'container' | 'image'> {
   const [first] = named.safeParse(spec).data?.containers ?? [];
   return { container: first?.name ?? '', image: first?.image ?? '' };
 }
 
-/** `refusal`: why it cannot be a sandbox. */
-export function readWish(pod: ForeignPod): { readonly wish: Wish } | { readonly refusal: string } {
-  const parsed = podSpec.safeParse(pod.spec);
+export function readWish({ spec, ...pod }: WishSource): Asked {
+  const parsed = podSpec.safeParse(spec);
   if (!parsed.success) {
     const problems = parsed.error.issues.flatMap(explain);
     return { refusal: problems.slice(0, MAX_PROBLEMS).join('; ') };
@@ -185,6 +204,7 @@ export function readWish(pod: ForeignPod): { readonly wish: Wish } | { readonly 
     return {
       refusal: `args without a command are not supported: give the whole command of ${only.image}`,
     };
+  const [network, labels] = [toNetwork(pod), toLabels(pod)];
   const ports = [...new Set(only.ports.map(({ containerPort }) => containerPort))];
   return {
     wish: {
@@ -195,8 +215,8 @@ export function readWish(pod: ForeignPod): { readonly wish: Wish } | { readonly 
         ...{ vcpus: size.vcpus, memory_mib: size.memoryMib, env },
         ...toRoot(only),
         ...toService(parsed.data, only, who.user, env),
-        ...toNetwork(pod),
-        labels: toLabels(pod),
+        ...network,
+        labels,
         timeout_s: parsed.data.activeDeadlineSeconds ?? 0,
         ...(address !== undefined && {
           publish: ports.map((port) => ({ host_ip: address, host_port: port, guest_port: port })),
@@ -251,6 +271,7 @@ function toReadiness({ readinessProbe, ports }: Container): Readiness | undefine
   return {
     port: typeof asked.port === 'number' ? asked.port : named,
     ...(httpGet !== undefined && { path: httpGet.path }),
+    failureThreshold: readinessProbe?.failureThreshold ?? 1,
   };
 }
 
@@ -271,7 +292,7 @@ function toService(
   const policy = { Always: 'always', OnFailure: 'on-failure', Never: 'never' }[restartPolicy];
   return {
     service: {
-      ...(command !== undefined && { cmd: [...command, ...args].map((each) => expand(each, env)) }),
+      ...(command !== undefined && { cmd: expandAll([...command, ...args], env) }),
       ...(workingDir !== undefined && { cwd: workingDir }),
       ...(runAs !== undefined && { user: runAs }),
       ...{ restart: { policy }, stop_grace_s },
@@ -279,7 +300,12 @@ function toService(
   };
 }
 
-function toNetwork({ annotations }: ForeignPod) {
+function expandAll(texts: readonly string[], env: Readonly<Record<string, string>>): string[] {
+  const expansion = new Expansion('the command', MAX_COMMAND_CHARS);
+  return texts.map((each) => expansion.expand(each, env));
+}
+
+function toNetwork({ annotations }: Pick<WishSource, 'annotations'>) {
   const list = (key: string): string[] =>
     (annotations[key] ?? '')
       .split(',')
@@ -290,15 +316,15 @@ function toNetwork({ annotations }: ForeignPod) {
   return { network: { enabled: true, allowlist, ...(presets.length > 0 && { presets }) } };
 }
 
-function toLabels({ name, labels }: ForeignPod): Record<string, string> {
+function toLabels({ name, labels }: Pick<WishSource, 'name' | 'labels'>): Record<string, string> {
   const own = Object.entries(labels).filter(([key]) => key !== PLACE_LABEL && key !== POD_LABEL);
   return Object.fromEntries([...own, ...(name.length <= MAX_LABEL_CHARS ? [[POD_LABEL, name]] : [])]);
 }
 
-/** `$(NAME)` of what is known; `$$(NAME)` stays as `$(NAME)`. */
-export function expand(value: string, env: Readonly<Record<string, string>>): string {
-  return value.replace(/\$\$|\$\(([^()]*)\)/g, (found, name: string | undefined) => {
-    if (name === undefined) return '$';
-    return Object.hasOwn(env, name) ? (env[name] ?? '') : found;
-  });
+/** `metadata.labels['KEY']` and `metadata.annotations['KEY']`. */
+export function readFieldPath(
+  path: string,
+): { readonly kind: 'labels' | 'annotations'; readonly key: string } | undefined {
+  const [, kind, key = ''] = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path) ?? [];
+  return kind === 'labels' || kind === 'annotations' ? { kind, key } : undefined;
 }

@@ -10,7 +10,11 @@ import { readUnplaced } from './unplaced.ts';
 
 /** Label of nodes and pods, key of the taint. */
 export const HOST_LABEL = 'sandboxd.dev/host';
+/** Label of nodes that run pods of others: the RuntimeClass selects them. */
+export const POD_HOST_LABEL = 'sandboxd.dev/pods';
 export const PLACE_LABEL = 'sandboxd.dev/place';
+/** Name of the RuntimeClass of pods that others made. */
+export const RUNTIME_CLASS = 'sandboxd';
 /** Only the host takes it away, so that a pod is there while its sandbox is. */
 export const FINALIZER = 'sandboxd.dev/host';
 export const SEAL = 'sandboxd.dev/seal';
@@ -149,6 +153,8 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const pod = readPod(object);
   if (pod === undefined) return undefined;
   const { name, namespace, uid, annotations } = pod.metadata;
+  // What gateways made has no runtime class, and it never changes: a seal may be a copy from a pod that is gone.
+  if (pod.spec.runtimeClassName === RUNTIME_CLASS) return undefined;
   const named = readPodName(name);
   const { [SIZE]: size = '', [SEAL]: proof = '' } = annotations;
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);

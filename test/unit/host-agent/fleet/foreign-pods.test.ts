@@ -5,15 +5,15 @@ import { createServer, type Socket, connect as tcp } from 'node:net';
 import t from 'tap';
 import { isReady } from '../../../../host-agent/src/app/open-pods.ts';
 import { chooseAddress } from '../../../../host-agent/src/fleet/host/pod-addresses.ts';
-import { type ForeignPod, readTenant } from '../../../../host-agent/src/fleet/kubernetes/foreign-pods.ts';
-import { expand, readWish } from '../../../../host-agent/src/fleet/kubernetes/pod-wish.ts';
+import { Expansion } from '../../../../host-agent/src/fleet/kubernetes/expansion.ts';
+import { readTenant } from '../../../../host-agent/src/fleet/kubernetes/foreign-pods.ts';
+import { readWish, type WishSource } from '../../../../host-agent/src/fleet/kubernetes/pod-wish.ts';
 import type { PortConnection } from '../../../../host-agent/src/guest/port-stream.ts';
 import { parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
 
-function toPod(container: object, spec: object = {}): ForeignPod {
+function toPod(container: object, spec: object = {}): WishSource {
   return {
-    ...{ id: 'sbx_0123456789abc', namespace: 'n', name: 'p', uid: 'u', node: 'h', phase: 'Pending' },
-    ...{ labels: {}, annotations: {}, endsWithinS: undefined },
+    ...{ name: 'p', labels: {}, annotations: {} },
     spec: { containers: [{ name: 'c', image: 'i', ...container }], ...spec },
   };
 }
@@ -46,7 +46,8 @@ t.test('resources, users and services', (t) => {
   t.match(readWish(toPod({ securityContext: { runAsUser: 0 } }, user)), { refusal: /runAsNonRoot/ });
   for (const spec of [undefined, null, 'x', {}, { containers: {} }, { containers: [null] }])
     t.match(readWish({ ...toPod({}), spec }), { refusal: /./ });
-  t.equal(expand('$(__proto__) $(toString)', { A: '1' }), '$(__proto__) $(toString)');
+  const inherited = '$(__proto__) $(toString)';
+  t.equal(new Expansion('it', 100).expand(inherited, { A: '1' }), inherited);
   t.end();
 });
 
