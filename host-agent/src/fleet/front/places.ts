@@ -63,8 +63,11 @@ export async function findPlace(
   if (!isId('sbx', id)) throw missing;
   const place = await findKnown(map, id, ask);
   if (place === undefined) {
-    if (map.isCurrent) throw missing;
-    const message = `sandbox ${id} is not known here, and the engine of the fleet does not answer`;
+    if (map.isCurrent && !map.mayHave(id)) throw missing;
+    const why = map.isCurrent
+      ? 'a host has not named all that it has yet'
+      : 'the engine of the fleet does not answer';
+    const message = `sandbox ${id} is not known here, and ${why}`;
     throw new AppError('exhausted', message, { retryAfterS: 5 });
   }
   if (place.isMoving === true)
