@@ -23,7 +23,7 @@ export class PodMap implements FleetMap {
   /** Of all places, by the uid of the pod: its name does not say it where others made it. */
   #ids = new Map<string, string>();
   #hosts = new Map<string, Host>();
-  /** Places that went, with their host, and until when it may say that it has the sandbox all the same. */
+  /** Places that went, with their host, and until when it may say that it still has the sandbox. */
   readonly #gone = new Map<string, { readonly host: string; readonly untilMs: number }>();
   readonly #waiting = new Map<string, Set<() => void>>();
 

@@ -19,7 +19,7 @@ export type Unplaced = Pick<Place, 'id' | 'namespace' | 'vcpus' | 'memoryMib'> &
 
 export type UnplacedList = { readonly named: readonly Unplaced[]; readonly hasMore: boolean };
 
-/** As many as there is room for: the namespaces have turns, so that none hides another's. */
+/** As many as fit: the namespaces have turns, so that none hides another's. */
 export function writeUnplaced({ named, hasMore }: UnplacedList): string {
   const written: string[] = [];
   let chars = MORE.length;
