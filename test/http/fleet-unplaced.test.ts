@@ -1,4 +1,4 @@
-// Sandboxes that go on without a place: no client is told that they are gone, and a drain takes them along.
+// Sandboxes that go on without a place: no answer to a client says that they are gone, and a drain takes them along.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { toHostAnnotations } from '../../host-agent/src/fleet/kubernetes/pods.ts';
