@@ -126,6 +126,7 @@ t.test('hosts know the clients of a gateway by their addresses, as the gateway n
   t.same(new Set(addresses()), new Set(['127.0.0.2']), 'also the question whose key it is');
   for (const path of ['/sandboxes', '/hosts', '/secrets', '/images', '/whoami', '/events?follow=0'])
     await from('127.0.0.3', 'GET', path);
+  await from('127.0.0.3', 'POST', '/sandboxes/sbx_0000000000000/resume');
   t.same(new Set(addresses()), new Set(['127.0.0.3']));
 
   const forged = [

@@ -14,7 +14,14 @@ export type Host = {
   /** Whether the engine hears from it. */
   readonly isReady: boolean;
   /** Sandboxes that it has, and whose places were removed. */
-  readonly unplaced: readonly Pick<Place, 'id' | 'namespace' | 'vcpus' | 'memoryMib'>[];
+  readonly unplaced: readonly (Pick<Place, 'id' | 'namespace' | 'vcpus' | 'memoryMib'> & {
+    /** It waits in the snapshot store for another host: the beginning of its departure. */
+    readonly leaves?: string | undefined;
+  })[];
+  /** It may have others, which it does not name, or not yet. */
+  readonly hasMoreUnplaced?: boolean;
+  /** The engine places nothing there. */
+  readonly isCordoned?: boolean;
 };
 
 /** Where a sandbox is, or is to be made. */
@@ -94,4 +101,6 @@ export interface FleetMap {
   readonly size: number;
   /** Whether it follows the engine now. */
   readonly isCurrent: boolean;
+  /** Whether a host may have that sandbox though the map does not know it. */
+  mayHave(id: string): boolean;
 }

@@ -256,14 +256,24 @@ export class FleetFront implements ServedGateway {
   ): Promise<void> {
     const { catalogue, connections } = this.#options;
     const { host, place } = await this.#places.find(id, request).catch(async (error: unknown) => {
-      const isUnknown = isAppError(error) && error.code === 'not_found' && isId('sbx', id);
-      if (route !== 'resumeSandbox' || !isUnknown) throw error;
-      await restoreParked(request, response, id, { catalogue, connections, callers: this.#callers });
+      const isUnknown = isAppError(error) && error.code === 'not_found';
+      if (route !== 'resumeSandbox' || !isId('sbx', id) || !(isUnknown || this.#isHidden(id))) throw error;
+      const deps = { catalogue, connections, callers: this.#callers };
+      await restoreParked(request, response, id, deps).catch((refused: unknown) => {
+        const isMissing = refused instanceof RefusedCaller && refused.refusal.answer.statusCode === 404;
+        throw isMissing && !isUnknown ? error : refused;
+      });
       return await this.#places.find(id, request);
     });
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, this.#options.connections);
+  }
+
+  /** A host may have it without a place, or only the snapshot store. */
+  #isHidden(id: string): boolean {
+    const { map } = this.#options;
+    return map.isCurrent && map.find(id) === undefined && map.mayHave(id);
   }
 
   async #passToSnapshot(

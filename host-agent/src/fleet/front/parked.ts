@@ -4,6 +4,7 @@ import { PARKED_HEADER, readParked } from '../../http/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { Catalogue } from '../catalogue.ts';
 import { type Callers, RefusedCaller } from './callers.ts';
+import { clientHeader } from './headers.ts';
 import type { HostConnections } from './host-connections.ts';
 import { signalOf } from './keyed.ts';
 
@@ -32,7 +33,7 @@ export async function restoreParked(
   const asked = {
     method: 'POST',
     path: `/sandboxes/${id}/resume`,
-    headers: [...headers, 'Content-Length', '0'],
+    headers: [...headers, ...clientHeader(request), 'Content-Length', '0'],
   };
   const found = await connections.send(host, asked, undefined, signal);
   const parked = readParked([found.answer.headers[PARKED_HEADER]].flat()[0] ?? '');

@@ -86,8 +86,11 @@ export async function findPlace(
   if (!isId('sbx', id)) throw missing;
   const place = await findKnown(map, id, ask);
   if (place === undefined) {
-    if (map.isCurrent) throw missing;
-    const message = `sandbox ${id} is not known here, where the list of sandboxes may be too old; try again`;
+    if (map.isCurrent && !map.mayHave(id)) throw missing;
+    const why = map.isCurrent
+      ? 'a host has not named all that it has yet'
+      : 'the list of sandboxes may be too old';
+    const message = `sandbox ${id} is not known here, and ${why}; try again`;
     throw new AppError('exhausted', message, { retryAfterS: 5 });
   }
   if (place.isMoving === true)

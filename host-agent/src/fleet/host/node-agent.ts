@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
-import type { Unplaced } from '../kubernetes/unplaced.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
@@ -14,6 +13,7 @@ import { assertFits, DEFAULTS, isFitting, withDefaults } from './place-size.ts';
 import { Registration, type RegistrationOptions } from './registration.ts';
 import { Takeovers } from './takeovers.ts';
 import { Turns } from './turns.ts';
+import { readUnplacedList } from './unplaced-post.ts';
 
 /** A gateway's watch may be ahead of ours by this much. */
 const POD_WAIT_MS = 5000;
@@ -50,7 +50,7 @@ export class NodeAgent implements Placement {
     this.#seal = seal;
     this.#registration = new Registration({
       ...options,
-      readUnplaced: () => this.#readUnplaced(),
+      readUnplaced: (nodeUid) => readUnplacedList(options.records, options.sandboxes, nodeUid),
       onNode: () => this.#podsChanged(),
       onCordon: (isCordoned) => options.sandboxes.setDraining(isCordoned),
     });
@@ -204,7 +204,11 @@ export class NodeAgent implements Placement {
 
   async #reconcile(id: string): Promise<void> {
     // Without the API server's list nothing is ended.
-    if (this.#pods.isListed) await this.#carryOut(id, this.#decide(id));
+    if (!this.#pods.isListed) return;
+    const isUnlisted = (): boolean => this.#options.records.get(id)?.isUnlisted === true;
+    const wasUnlisted = isUnlisted();
+    await this.#carryOut(id, this.#decide(id));
+    if (wasUnlisted || isUnlisted()) this.#registration.noteUnplaced();
   }
 
   #decide(id: string): Action {
@@ -306,14 +310,6 @@ export class NodeAgent implements Placement {
     // Until it is seen running no client deletes it by its pod.
     await records.put(id, { namespace, uid, nodeUid: this.#registration.nodeUid ?? '', isArrival: true });
     this.#turns.enqueue(id);
-  }
-
-  #readUnplaced(): Unplaced[] {
-    const { records, sandboxes } = this.#options;
-    return records.all().flatMap(({ id, record: { namespace, isUnlisted } }) => {
-      const size = isUnlisted === true ? sandboxes.sizeOf(id) : undefined;
-      return size === undefined ? [] : [{ id, namespace, ...size }];
-    });
   }
 
   /** Until a place is not waited for any more, or has outlived its Node. */

@@ -16,10 +16,11 @@ import { HOST_LABEL, POD_HOST_LABEL, toHostAnnotations } from '../kubernetes/pod
 import {
   readUnplacedText,
   toUnplacedAnnotations,
-  type Unplaced,
+  type UnplacedList,
   writeUnplaced,
 } from '../kubernetes/unplaced.ts';
 import type { FleetSeal } from '../seal.ts';
+import { UnplacedPost } from './unplaced-post.ts';
 
 const INSTANCE = 'sandboxd.dev/instance';
 const RENEW_MS = 10_000;
@@ -45,8 +46,8 @@ export type RegistrationOptions = {
   readonly readCapacity: () => Promise<HostCapacity>;
   /** What this host has, the newest first. */
   readonly readHoldings: () => readonly string[];
-  /** Sandboxes without a place. */
-  readonly readUnplaced: () => readonly Unplaced[];
+  /** Sandboxes without a place, while the Node has that uid. */
+  readonly readUnplaced: (nodeUid: string | undefined) => UnplacedList;
   /** It is another one than before. */
   readonly onNode?: () => void;
   readonly log: Logger;
@@ -66,6 +67,7 @@ export class Registration {
   #holdings: ReadonlySet<string> = new Set();
   /** As the Node has them. */
   #unplaced = '';
+  readonly #unplacedPost: UnplacedPost;
   /** Of the monotonic clock. */
   #nodeSinceMs = 0;
   #ensuring: Promise<void> | undefined;
@@ -78,6 +80,12 @@ export class Registration {
   constructor(options: RegistrationOptions) {
     this.#options = options;
     this.#first.promise.catch(() => undefined);
+    this.#unplacedPost = new UnplacedPost({
+      read: () => options.readUnplaced(this.#nodeUid),
+      posted: () => this.#unplaced,
+      post: (text) => this.#postUnplaced(text),
+      signal: this.#stop.signal,
+    });
   }
 
   /** Resolves with the uid of the Node when the API server first knew this host. */
@@ -119,6 +127,12 @@ export class Registration {
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#done;
+    await this.#unplacedPost.idle();
+  }
+
+  /** Gateways hear before the next renewal which sandboxes have no place. */
+  noteUnplaced(): void {
+    if (this.#nodeUid !== undefined) this.#unplacedPost.note();
   }
 
   async #run(): Promise<void> {
@@ -153,7 +167,7 @@ export class Registration {
       await this.#makeLease();
     });
     await this.#postHoldings();
-    await this.#postUnplaced();
+    await this.#unplacedPost.post();
     if (wasFenced || atMs - this.#postedAtMs > STATUS_MS) {
       await this.#postStatus();
       this.#postedAtMs = atMs;
@@ -225,10 +239,12 @@ export class Registration {
       this.#use(await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }));
       return;
     }
+    // All that it has may have lost its place with an earlier Node.
+    const unplaced = toUnplacedAnnotations(name, writeUnplaced(this.#options.readUnplaced(undefined)), seal);
     const body = {
       apiVersion: 'v1',
       kind: 'Node',
-      metadata: { name, labels, annotations },
+      metadata: { name, labels, annotations: { ...annotations, ...unplaced } },
       spec: { taints: [{ key: HOST_LABEL, value: 'true', effect: 'NoSchedule' }] },
     };
     this.#use(await client.request({ method: 'POST', path: NODES, body, signal }));
@@ -257,10 +273,8 @@ export class Registration {
     );
   }
 
-  async #postUnplaced(): Promise<void> {
-    const { client, name, seal, readUnplaced } = this.#options;
-    const text = writeUnplaced(readUnplaced());
-    if (text === this.#unplaced) return;
+  async #postUnplaced(text: string): Promise<void> {
+    const { client, name, seal } = this.#options;
     const path = `${NODES}/${encodeURIComponent(name)}`;
     const body = { metadata: { annotations: toUnplacedAnnotations(name, text, seal) } };
     const { signal } = this.#stop;

@@ -65,7 +65,8 @@ export class KubernetesCatalogue implements Catalogue {
     const forget = (place: Place) => void this.forget(place);
     const timeoutMs = this.#writeMs;
     this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs, lostMs });
-    this.#newPlaces = new NewPlaces({ client, seal, log, map: this.#map, timeoutMs });
+    const refusedOf = (id: string) => this.#moves.refusedOf(id);
+    this.#newPlaces = new NewPlaces({ client, seal, log, map: this.#map, refusedOf, timeoutMs });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {

@@ -8,6 +8,10 @@ import type { FleetSeal } from '../seal.ts';
 import { readAnyPlace } from './foreign-pods.ts';
 import { HOST_LABEL, PLACE_LABEL, type PlacePod, readHost, toPodName } from './pods.ts';
 
+/** A Node that was deleted is made again by its host before that. */
+const GONE_MS = 60_000;
+const MAX_GONE = 10_000;
+
 export class PodMap implements FleetMap {
   readonly #seal: FleetSeal;
   readonly #pods: Watch<PlacePod>;
@@ -19,6 +23,8 @@ export class PodMap implements FleetMap {
   /** Of all places, by the uid of the pod: its name does not say it where others made it. */
   #ids = new Map<string, string>();
   #hosts = new Map<string, Host>();
+  /** Places that went, with their host, and until when it may say that it still has the sandbox. */
+  readonly #gone = new Map<string, { readonly host: string; readonly untilMs: number }>();
   readonly #waiting = new Map<string, Set<() => void>>();
 
   constructor(client: KubeClient, seal: FleetSeal, log: Logger) {
@@ -28,7 +34,9 @@ export class PodMap implements FleetMap {
       ...{ client, log, path: PODS, query: { labelSelector: PLACE_LABEL } },
       read: (object) => readAnyPlace(object, seal),
       onList: (places) => {
+        const former = this.#places;
         this.#places = Map.groupBy(places, ({ id }) => id);
+        for (const each of [...former.values()].flat()) if (!this.#places.has(each.id)) this.#noteGone(each);
         this.#ids = new Map(places.map(({ uid, id }) => [uid, id]));
         for (const id of this.#waiting.keys()) this.#wake(id);
         this.onChange();
@@ -49,8 +57,11 @@ export class PodMap implements FleetMap {
         if (host !== undefined) this.#hosts.set(name, host);
         else this.#hosts.delete(name);
         // Each beat of each host changes its Node.
-        const isSame = before?.unplaced.length === 0 && host?.unplaced.length === 0;
-        if (before?.isReady !== host?.isReady || !isSame) this.onChange();
+        const isSame =
+          before?.isReady === host?.isReady &&
+          before?.isCordoned === host?.isCordoned &&
+          (before?.unplaced.length ?? 0) + (host?.unplaced.length ?? 0) === 0;
+        if (!isSame) this.onChange();
       },
     });
   }
@@ -78,8 +89,8 @@ export class PodMap implements FleetMap {
   /** Where its requests go: to its host, until another one has it. */
   find(id: string): PlacePod | undefined {
     const all = this.#places.get(id) ?? [];
-    const isThere = ({ phase, leaves, move }: PlacePod): boolean =>
-      leaves === undefined && (move === undefined || phase === 'Running');
+    const isThere = ({ host, phase, leaves, move }: PlacePod): boolean =>
+      host !== undefined && leaves === undefined && (move === undefined || phase === 'Running');
     const found = all.find(isThere);
     if (found !== undefined) return found;
     // No host has taken it yet: requests go to the one that it leaves.
@@ -88,25 +99,41 @@ export class PodMap implements FleetMap {
     // A host that is not heard of takes nothing, or has: the one that it leaves knows.
     const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
     const isMoving = isTaking && arrival.phase === 'Pending';
-    const place = source ?? arrival;
-    return place?.host === undefined ? (this.#findUnplaced(id) ?? place) : { ...place, isMoving };
+    const place = source ?? this.#findNamed(id) ?? arrival ?? all[0];
+    return place?.host === undefined ? place : { ...place, isMoving };
   }
 
-  #findUnplaced(id: string): PlacePod | undefined {
-    for (const { name: host, unplaced } of this.#hosts.values()) {
+  #findNamed(id: string): PlacePod | undefined {
+    const found = this.findUnplaced(id);
+    if (found === undefined) return undefined;
+    const { leaves: _, ...named } = found;
+    return { ...named, uid: '', phase: 'Running', isDeleting: false, isCounted: false, isRestored: false };
+  }
+
+  /** As a host names it that has it without a place: one that the engine hears from, if there is one. */
+  findUnplaced(id: string): (Host['unplaced'][number] & { host: string; isReady: boolean }) | undefined {
+    const named = [...this.#hosts.values()].flatMap(({ name: host, isReady, unplaced }) => {
       const found = unplaced.find((each) => each.id === id);
-      if (found === undefined) continue;
-      return {
-        ...found,
-        host,
-        uid: '',
-        phase: 'Running',
-        isDeleting: false,
-        isCounted: false,
-        isRestored: false,
-      };
+      return found === undefined ? [] : [{ ...found, host, isReady }];
+    });
+    return named.find(({ isReady }) => isReady) ?? named[0];
+  }
+
+  mayHave(id: string): boolean {
+    const { host, untilMs = 0 } = this.#gone.get(id) ?? {};
+    if (host !== undefined && !this.#hosts.has(host) && untilMs > performance.now()) return true;
+    return [...this.#hosts.values()].some(({ hasMoreUnplaced }) => hasMoreUnplaced === true);
+  }
+
+  #noteGone({ id, host }: PlacePod): void {
+    if (host === undefined) return;
+    const now = performance.now();
+    for (const [each, { untilMs }] of this.#gone) {
+      if (untilMs > now && this.#gone.size < MAX_GONE) break;
+      this.#gone.delete(each);
     }
-    return undefined;
+    this.#gone.delete(id);
+    this.#gone.set(id, { host, untilMs: now + GONE_MS });
   }
 
   async settle(id: string, waitMs: number): Promise<PlacePod | undefined> {
@@ -176,10 +203,12 @@ export class PodMap implements FleetMap {
 
   #forget(uid: string, id: string): void {
     this.#ids.delete(uid);
-    const left = this.placesOf(id).filter((each) => each.uid !== uid);
-    if (left.length === this.placesOf(id).length) return;
+    const before = this.placesOf(id);
+    const left = before.filter((each) => each.uid !== uid);
+    if (left.length === before.length) return;
     if (left.length > 0) this.#places.set(id, left);
     else this.#places.delete(id);
+    for (const each of before) if (each.uid === uid) this.#noteGone(each);
     this.#wake(id);
     this.onChange(id);
   }

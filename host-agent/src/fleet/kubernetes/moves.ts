@@ -87,9 +87,10 @@ export class Moves {
       const { host, move, phase } = arrival;
       if (move === undefined || host === undefined || phase !== 'Pending') continue;
       // Without the place that it comes from, the host may have claimed it.
-      const hasOther = places.some(
-        (each) => each !== arrival && !each.isDeleting && each.phase === 'Running',
-      );
+      const named = this.#deps.map.findUnplaced(id);
+      const isNamed = named?.isReady === true && named.host !== host;
+      const hasOther =
+        isNamed || places.some((each) => each !== arrival && !each.isDeleting && each.phase === 'Running');
       if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
     }
     if (source === undefined) return;

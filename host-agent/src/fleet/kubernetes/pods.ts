@@ -99,7 +99,7 @@ export function toPod(
       namespace,
       labels: { [PLACE_LABEL]: 'true' },
       annotations: {
-        ...{ [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size) },
+        ...{ [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size, ...toSealed(isRestored)) },
         ...(isRestored && { [RESTORED]: 'true' }),
       },
       finalizers: [FINALIZER],
@@ -158,7 +158,10 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const named = readPodName(name);
   const { [SIZE]: size = '', [SEAL]: proof = '' } = annotations;
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
-  if (named === undefined || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
+  const isSealed = (isRestored: boolean): boolean =>
+    seal.isOf(proof, 'pod', namespace, name, size, ...toSealed(isRestored));
+  const isRestored = annotations[RESTORED] === 'true' && isSealed(true);
+  if (named === undefined || !(isRestored || isSealed(false))) return undefined;
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
   return {
     ...{ ...named, namespace, uid, vcpus, memoryMib },
@@ -167,11 +170,15 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     phase: pod.status.phase ?? 'Pending',
     reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
-    isRestored: annotations[RESTORED] === 'true',
+    isRestored,
     isCounted: isCounted(pod, vcpus, memoryMib),
     leaves: findMove(pod),
     unschedulable: findUnschedulable(pod),
   };
+}
+
+function toSealed(isRestored: boolean): readonly string[] {
+  return isRestored ? ['restored'] : [];
 }
 
 /** The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`. */
@@ -206,8 +213,12 @@ export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
   if (!seal.isOf(proof, 'host', name, address) || !URL.canParse(address)) return undefined;
   const url = new URL(address);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
-  const unplaced = readUnplaced(name, annotations, seal);
-  return { name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node), unplaced };
+  const { named: unplaced, hasMore } = readUnplaced(name, annotations, seal);
+  return {
+    ...{ name, url, doors: readDoors(name, annotations, seal), isReady: isReady(node), unplaced },
+    ...(hasMore && { hasMoreUnplaced: true }),
+    ...(node.spec.unschedulable && { isCordoned: true }),
+  };
 }
 
 function isReady({ status }: Node): boolean {

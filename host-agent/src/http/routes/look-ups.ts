@@ -1,7 +1,7 @@
 // Resumes of sandboxes that are not on this host: each is a question to the snapshot store.
 import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, isAppError } from '../../lib/errors.ts';
 import type { Sandboxes } from '../../sandboxes/interface.ts';
 import type { HttpContext } from '../context.ts';
 import { PARKED_HEADER, type Placement, writeParked } from '../placement.ts';
@@ -23,6 +23,7 @@ export class LookUps {
 
   /** Does nothing for one that is here. In a fleet its place says which host takes it over: AppError exhausted. */
   async take(c: HttpContext, sandboxes: Sandboxes, id: string): Promise<void> {
+    if (isHere(sandboxes, id)) return;
     using _slot = this.#limit.acquire(sharerOf(ownerOf(c.get('principal'))));
     if (!this.#placement.needsPlace) return await sandboxes.takeOver(id);
     const parked = await sandboxes.findParked(id);
@@ -30,5 +31,15 @@ export class LookUps {
     c.header(PARKED_HEADER, writeParked(parked));
     const message = `sandbox ${id} is in the snapshot store, and has no host; resume it through the gateway of the fleet`;
     throw new AppError('exhausted', message, { retryAfterS: 1 });
+  }
+}
+
+function isHere(sandboxes: Sandboxes, id: string): boolean {
+  try {
+    sandboxes.get(id);
+    return true;
+  } catch (error) {
+    if (isAppError(error) && error.code === 'not_found') return false;
+    throw error;
   }
 }

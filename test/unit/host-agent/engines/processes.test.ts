@@ -202,7 +202,8 @@ t.test('one that is started and does not answer in its time is killed', async (t
     mock.timers.tick(10_000);
     return failure !== undefined;
   }, 'the end of its time');
-  const answer = /^the VMM did not start: .* control socket within \d+ ms \(threads: \S+: state \S, [\d.]+ s\)$/;
+  const answer =
+    /^the VMM did not start: .* control socket within \d+ ms \(threads: \S+: state \S, [\d.]+ s\)$/;
   t.match(failure, { code: 'internal', message: answer });
   t.match(host.controls[0]!.vm.ended.aborted, true);
 });
