@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 
 /**
  * To be called right after a session was made on a connection that may have bytes already. Node gives these to the
- * session in the next tick without a look whether it has ended since, and then throws where nobody can catch it.
+ * session in the next tick even if it has ended since, and then throws what no caller can catch.
  */
 export function guardFirstBytes(session: Http2Session, connection: Duplex): void {
   const read = connection.read.bind(connection);

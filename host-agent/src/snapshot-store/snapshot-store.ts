@@ -1,8 +1,7 @@
 // Snapshots in a bucket: files as encrypted chunks that are stored once for each tenant, and a manifest that is written
 // last. It knows no VM: what a snapshot is, its description says to the caller.
-import { type FileHandle, open } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
-import { readExtents } from '../lib/extents.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk, sealChunk } from './chunk.ts';
 import {
@@ -24,6 +23,7 @@ import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './store-keys.ts';
 import { StoredImages } from './stored-images.ts';
+import { readWindow, readWindows, type Window } from './windows.ts';
 
 /** Marks of deleted snapshots: other hosts that have a copy remove it. */
 const DELETED = 'deleted/';
@@ -58,13 +58,6 @@ export type SentChunks = {
 export type UploadResult = SentChunks & { readonly manifest: StoreManifest };
 
 export type ListedSnapshot = { readonly id: string; readonly etag: string; readonly agoMs: number };
-
-type Window = {
-  readonly part: string;
-  readonly path: string;
-  readonly index: number;
-  readonly bytes: Buffer;
-};
 
 export class SnapshotStore {
   readonly #bucket: Bucket;
@@ -332,33 +325,3 @@ export class SnapshotStore {
 
 const withLimit = (signal: AbortSignal): AbortSignal =>
   AbortSignal.any([signal, AbortSignal.timeout(MAX_UPLOAD_MS)]);
-
-/** The aligned chunks of a file that are not all zeros. */
-async function* readWindows(
-  file: FileHandle,
-  part: string,
-  path: string,
-  size: number,
-): AsyncGenerator<Window> {
-  let next = 0;
-  for (const { offset, length } of await readExtents(path)) {
-    const last = Math.floor((offset + length - 1) / CHUNK_BYTES);
-    for (let index = Math.max(next, Math.floor(offset / CHUNK_BYTES)); index <= last; index++) {
-      next = index + 1;
-      const bytes = Buffer.allocUnsafe(chunkLength({ sizeBytes: size }, index));
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, index * CHUNK_BYTES);
-      if (bytesRead !== bytes.length) throw new Error(`${path} became shorter while it was read`);
-      if (!bytes.equals(ZEROS.subarray(0, bytes.length))) yield { part, path, index, bytes };
-    }
-  }
-}
-
-async function readWindow(path: string, index: number): Promise<Buffer> {
-  await using file = await open(path, 'r');
-  const { size } = await file.stat();
-  const bytes = Buffer.alloc(chunkLength({ sizeBytes: size }, index));
-  await file.read(bytes, 0, bytes.length, index * CHUNK_BYTES);
-  return bytes;
-}
-
-const ZEROS = Buffer.alloc(CHUNK_BYTES);
