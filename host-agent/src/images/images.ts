@@ -116,21 +116,21 @@ export class Images {
     if (mode === 'never' || reference === undefined) throw notFound(text, mode);
     onMake?.();
     const name = formatReference(reference);
-    const pull = (task: FetchTask): Promise<StoredImage> =>
+    // Without a listener the registry is not asked for sizes.
+    const pull = (onEvent: Report | undefined, until?: AbortSignal): Promise<StoredImage> =>
       this.#pulls.run(
         name,
         (report, signal) =>
-          this.#make((options) => fetchFromRegistry(reference, options), { ...task, report, signal }),
-        { onEvent: task.report, signal: task.signal },
+          this.#make((options) => fetchFromRegistry(reference, options), { report, signal, owner }),
+        { onEvent, signal: until },
       );
     // A pull that must ask the registry takes no image of the fleet.
-    if (shared === undefined || mode === 'always')
-      return await pull({ report: onProgress ?? (() => undefined), signal, owner });
+    if (shared === undefined || mode === 'always') return await pull(onProgress, signal);
     return await this.#pulls.run(
       `missing ${name}`,
       async (report, cancelled) => {
         const task = { report, signal: cancelled, owner };
-        return (await this.#fetchShared(name, task)) ?? (await pull(task));
+        return (await this.#fetchShared(name, task)) ?? (await pull(report, cancelled));
       },
       { onEvent: onProgress, signal },
     );

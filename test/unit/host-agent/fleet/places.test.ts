@@ -8,9 +8,9 @@ const id = newId('sbx');
 const host = { name: 'h1' };
 const placed = { id, host: 'h1' } as never;
 
-function mapOf(known: { find?: unknown; settle?: unknown; isCurrent?: boolean } = {}) {
-  const { find, settle, isCurrent = true } = known;
-  const map = { isCurrent, find: () => find, settle: async () => settle };
+function mapOf(known: { find?: unknown; settle?: unknown; isCurrent?: boolean; mayHave?: boolean } = {}) {
+  const { find, settle, isCurrent = true, mayHave = false } = known;
+  const map = { isCurrent, mayHave: () => mayHave, find: () => find, settle: async () => settle };
   return { ...map, host: (name: string) => (name === 'h1' ? host : undefined) } as never;
 }
 
@@ -25,6 +25,8 @@ t.test('the place that has a host is taken, of the map or of the engine', async 
   );
   const old = findPlace(mapOf({ isCurrent: false }), id, async () => undefined);
   await t.rejects(old, { code: 'exhausted', message: /may be too old/ });
+  const unnamed = findPlace(mapOf({ mayHave: true }), id, async () => undefined);
+  await t.rejects(unnamed, { code: 'exhausted', message: /has not named all/ });
 });
 
 t.test('a key that a host refused costs hosts one question, and is refused', async (t) => {
