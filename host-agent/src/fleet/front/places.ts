@@ -97,7 +97,8 @@ export async function findPlace(
     throw new AppError('exhausted', `sandbox ${id} moves to another host; try again`, { retryAfterS: 1 });
   const host = place.host === undefined ? undefined : map.host(place.host);
   if (host !== undefined) return { host, place };
-  if (place.host === undefined) throw missing;
+  if (place.host === undefined)
+    throw new AppError('exhausted', `sandbox ${id} has no host yet; try again`, { retryAfterS: 1 });
   throw new AppError('upstream', `the host ${place.host} of the sandbox left the fleet`);
 }
 

@@ -39,7 +39,8 @@ function isHere(sandboxes: Sandboxes, id: string): boolean {
     sandboxes.get(id);
     return true;
   } catch (error) {
-    if (isAppError(error) && error.code === 'not_found') return false;
+    // One that has moved away may be back in the store.
+    if (isAppError(error) && ['not_found', 'exhausted'].includes(error.code)) return false;
     throw error;
   }
 }
