@@ -118,5 +118,8 @@ async function findKnown(
     if (error instanceof RefusedCaller) throw error;
     // The map decides.
   }
-  return map.find(id) ?? (map.isCurrent ? await map.settle(id, UNKNOWN_WAIT_MS) : undefined);
+  const late = map.find(id);
+  if (late !== undefined || !map.isCurrent) return late;
+  // A host that names it wakes no waiter.
+  return (await map.settle(id, UNKNOWN_WAIT_MS)) ?? map.find(id);
 }
