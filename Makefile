@@ -110,6 +110,8 @@ test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE
 	done
 	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts
 	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
+	@if [ -n "$(KUBE)" ] && [ -n "$(AGENT_SANDBOX)" ]; then \
+		KUBE="$(KUBE)" AGENT_SANDBOX="$(AGENT_SANDBOX)" $(NODE) test/fleet/agent-sandbox.test.ts; fi
 
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { KubeClient } from '../../host-agent/src/fleet/index.ts';
 import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
+import { openKeyring } from '../http/keyed.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
 import { makeBootstrapToken, postManifests } from '../support/fleet/real-cluster.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
-import { openKeyring } from './keyed.ts';
 
 const { KUBE, AGENT_SANDBOX } = process.env;
 const RUN = randomBytes(3).toString('hex');
@@ -74,8 +74,7 @@ function resourcesOf(client: KubeClient, namespace: string) {
   return { make, get, ready, remove, patch };
 }
 
-const isSkipped = KUBE === undefined || AGENT_SANDBOX === undefined;
-t.test('sandboxes, warm pools and claims of agent-sandbox', { skip: isSkipped }, async (t) => {
+t.test('sandboxes, warm pools and claims of agent-sandbox', async (t) => {
   const fleet = new Fleet(t, undefined, `fleet-${RUN}`);
   const client = fleet.client();
   const namespace = `fleet-${RUN}-acme`;
