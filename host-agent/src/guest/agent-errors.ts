@@ -140,10 +140,12 @@ export async function toLossError(
   return new AppError('internal', `the sandbox died while ${what}: ${reason}; delete it and create another`);
 }
 
-/** The last time that a Date can have, in milliseconds. */
-const MAX_COUNT = 8.64e15;
-
-/** Clamps a number from a guest to a count, which may be a time. */
+/** Clamps a number from a guest to a count. */
 export function count(value: number): number {
-  return Number.isFinite(value) ? Math.min(Math.max(0, value), MAX_COUNT) : 0;
+  return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
+}
+
+/** Clamps a time from a guest to one that a Date can have, in milliseconds. */
+export function unixMs(value: number): number {
+  return Math.min(count(value), 8.64e15);
 }

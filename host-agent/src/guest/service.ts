@@ -18,7 +18,7 @@ import {
   type ServiceStatus as WireStatus,
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
-import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { badAnswer, count, refusalOf, toCallError, toLossError, unixMs } from './agent-errors.ts';
 import { type ExecOutcome, toExecOutcome } from './exec.ts';
 
 /** What these calls need of the guest's connection. */
@@ -195,14 +195,14 @@ function toStatus(wire: WireStatus): ServiceStatus {
     // A saved guest's agent may report a process that does not exist any more.
     ...(isLive && {
       pid: wire.pid,
-      ...(wire.startedUnixMs > 0 && { startedUnixMs: count(wire.startedUnixMs) }),
+      ...(wire.startedUnixMs > 0 && { startedUnixMs: unixMs(wire.startedUnixMs) }),
       uptimeMs: count(wire.uptimeMs),
       liveRssBytes: count(wire.liveRssBytes),
       livePeakRssBytes: count(wire.livePeakRssBytes),
     }),
     ...(wire.lastExit && {
       lastExit: toExecOutcome(wire.lastExit as ExecResult),
-      lastExitUnixMs: count(wire.lastExitUnixMs),
+      lastExitUnixMs: unixMs(wire.lastExitUnixMs),
       isLastExitRequested: wire.lastExitRequested,
     }),
   };
