@@ -82,8 +82,10 @@ t.test('a terminal of another client is read, and its input is taken only on dem
   await setHidden(app, true);
   await until(() => guest.isLeft, 'the end of the attachment');
   guest.hasWriter = false;
+  const before = guest.resizes;
   await setHidden(app, false);
-  await until(() => guest.asked.length === 4, 'the next attachment');
+  // The size follows when keys are sent, too.
+  await until(() => guest.asked.length === 4 && guest.resizes > before, 'the next attachment');
   t.match(guest.asked.at(-1), { input: 'write', fromSeq: 1 }, 'it continues where it was');
   await page.press('z');
   await until(() => guest.typed === 'yz', 'the key, without answers to old queries');

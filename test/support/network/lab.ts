@@ -23,7 +23,11 @@ import { HELPERS } from '../helper-programs.ts';
 import { TEST_UIDS } from '../jailed.ts';
 import { NameServer } from './name-server.ts';
 
-const run = promisify(execFile);
+/** As execFile; tap shows the text of errors only if they have no number as their code. */
+const run = (program: string, args: readonly string[]) =>
+  promisify(execFile)(program, args).catch((error: Error) => {
+    throw new Error(error.message, { cause: error });
+  });
 
 /** The host's own address on its network, and those of other machines there. */
 export const HOST_IP = '93.184.215.1';
