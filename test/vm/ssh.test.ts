@@ -60,18 +60,18 @@ writeFileSync(
 );
 writeFileSync(join(dir, 'ssh'), `#!/bin/sh\nexec /usr/bin/ssh -F ${config} "$@"\n`, { mode: 0o755 });
 const env = { ...process.env, SANDBOXD_HOST: daemon.url, PATH: `${dir}:${DIST}:${process.env.PATH}` };
-/** An Error has what the programs wrote, and `exitCode`. */
+/** An Error has what the programs wrote; its code is a text. */
 const shell = async (command: string): Promise<string> =>
   run('bash', ['-o', 'pipefail', '-c', command], { env, maxBuffer: 1 << 26 }).then(
     ({ stdout }) => stdout,
     ({ message, code }) => {
-      throw Object.assign(new Error(message), { exitCode: code });
+      throw Object.assign(new Error(message), { code: `exit ${code}` });
     },
   );
 
 t.test('sandbox ssh runs a command, ends with its exit code, and knows the host again', async (t) => {
   t.equal(await shell(`sandbox ssh ${id} 'cat /run/sandbox/id; ls /sys/class/net'`), `${id}\nlo\n`);
-  await t.rejects(shell(`sandbox ssh ${id} 'exit 7'`), { exitCode: 7 });
+  await t.rejects(shell(`sandbox ssh ${id} 'exit 7'`), { code: 'exit 7' });
   t.match(execFileSync('cat', [join(dir, 'known')], { encoding: 'utf8' }), new RegExp(`^${id} ssh-ed25519 `));
   t.equal(await shell(`echo typed | sandbox ssh ${id} cat`), 'typed\n');
 });
