@@ -36,7 +36,8 @@ export async function inspect(
   let unnamed = 0;
   for (const { id, name } of (await api.ask('listSnapshots')).snapshots) {
     const key = `snapshot ${name ?? id}`;
-    if (name === undefined && !promises.keys.includes(key)) unnamed++;
+    // The id of an import is known with its answer.
+    if (name === undefined && !promises.isBegun(key, position)) unnamed++;
     else found.set(key, 'there');
     ids.set(key, id);
   }

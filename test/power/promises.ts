@@ -46,6 +46,11 @@ export class Promises {
     return values;
   }
 
+  /** Whether its first change was asked for by then. */
+  isBegun(key: string, position: number): boolean {
+    return (this.#changes.get(key)?.[0]?.begun ?? Number.POSITIVE_INFINITY) < position;
+  }
+
   /** What `key` must be after it. */
   required(key: string, position: number): string | undefined {
     const [value, ...others] = this.allowed(key, position);
