@@ -3,7 +3,7 @@
 // on each. Needs root, FUSE and loop devices.
 // usage: node test/power/run.ts [--cuts 20] [--seconds 60] [--seed n]
 import { execFile } from 'node:child_process';
-import { createReadStream, openSync } from 'node:fs';
+import { createReadStream, openSync, writeSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -91,7 +91,8 @@ async function recordLoad() {
   await run('mkfifo', [pipe]);
   const marks = new Map<string, number[]>();
   // Opened for writing as well, so that it does not end with the daemon.
-  const reader = createReadStream('', { fd: openSync(pipe, 'r+') });
+  const fd = openSync(pipe, 'r+');
+  const reader = createReadStream('', { fd });
   reader.on('data', (chunk) => {
     for (const point of chunk.toString().trim().split('\n'))
       marks.set(point, [...(marks.get(point) ?? []), thread.position]);
@@ -116,6 +117,8 @@ async function recordLoad() {
   await following;
   await daemon.end();
   reader.destroy();
+  // Its last read waits in a thread, and would keep this process.
+  writeSync(fd, '\n');
   await rm(directories.runDir, { recursive: true, force: true });
   await mounted.unmount();
   return { load, promises, first, marks };
