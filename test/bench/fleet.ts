@@ -1,5 +1,7 @@
 // What a gateway adds: creates, reads and execs through it, in turn with the same at a host without a fleet. Sandboxes
-// are in memory; the API server is the stand-in in this process, or that of KUBE (a kubeconfig).
+// are in memory; the API server is the stand-in in this process, or that of KUBE (a kubeconfig). With PLACES=number, also
+// what a gateway's process takes for that many sandboxes.
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { serve } from '../http/support.ts';
@@ -7,7 +9,7 @@ import { ask, Fleet, LIMITS, startFleet } from '../support/fleet/fleet.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 
 const COUNT = Number(process.env.COUNT ?? 100);
-t.setTimeout(600_000);
+t.setTimeout(3_600_000);
 
 t.test('what a gateway adds', async (t) => {
   const isReal = process.env.KUBE !== undefined;
@@ -49,3 +51,43 @@ t.test('what a gateway adds', async (t) => {
     }
   }
 });
+
+const PLACES = Number(process.env.PLACES ?? 0);
+/** As hosts of tests have. */
+const PER_HOST = 400;
+const CLIENTS = 16;
+
+if (PLACES > 0)
+  t.test('memory of a gateway', async (t) => {
+    const fleet = await startFleet(t);
+    const count = Math.ceil(PLACES / PER_HOST) + 1;
+    for (let n = 0; n < count; n++) await fleet.host(`m${n}`);
+    await fleet.ready(count);
+    const first = await fleet.gatewayProcess();
+    const memory = (pid: number) => {
+      const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+      return `${Math.round(Number(kib) / 1024)} MiB`;
+    };
+    const before = memory(first.pid);
+    const startedAt = performance.now();
+    let left = PLACES;
+    const work = async () => {
+      while (left-- > 0) {
+        const size = { memory_mib: 128, vcpus: 1 };
+        const { status, body } = await ask(first.url, 'POST', '/sandboxes', {
+          ...size,
+          labels: { app: 'web' },
+        });
+        if (status >= 300) throw new Error(JSON.stringify(body));
+      }
+    };
+    await Promise.all(Array.from({ length: CLIENTS }, work));
+    const rate = PLACES / ((performance.now() - startedAt) / 1000);
+    t.comment(`${PLACES} creates by ${CLIENTS} clients: ${rate.toFixed(0)} a second; ${memory(first.pid)}`);
+    const second = await fleet.gatewayProcess();
+    await sleep(3000);
+    t.comment(`a gateway: ${before} without a sandbox; one that starts with all: ${memory(second.pid)}`);
+    const { body } = await ask(second.url, 'GET', '/sandboxes?limit=1000');
+    t.match(body, { sandboxes: { length: Math.min(PLACES, 1000) } });
+    t.comment(`after a page of 1,000: ${memory(second.pid)}`);
+  });

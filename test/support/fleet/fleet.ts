@@ -262,7 +262,7 @@ export class Fleet {
   }
 
   /** One in a process of its own, for tests that kill it. */
-  async gatewayProcess(): Promise<{ readonly url: string; kill(): void }> {
+  async gatewayProcess(): ReturnType<typeof startGateway> {
     const secret = join(this.#dir, 'secret');
     const kubeconfig = this.#api?.writeKubeconfig(join(this.#dir, randomUUID())) ?? realKubeconfig('gateway');
     return await startGateway(this.#t, [

@@ -12,7 +12,7 @@ const MAIN = join(import.meta.dirname, '../../../host-agent/src/main.ts');
 export async function startGateway(
   t: Test,
   flags: readonly string[],
-): Promise<{ readonly url: string; kill(): void }> {
+): Promise<{ readonly url: string; readonly pid: number; kill(): void }> {
   const child = spawn(process.execPath, [MAIN, 'gateway', '--listen=127.0.0.1:0', ...flags], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -25,5 +25,5 @@ export async function startGateway(
   const address = () => /listens on (127\.0\.0\.1:\d+)/.exec(text)?.[1];
   await until(() => address() !== undefined || child.exitCode !== null, 'a gateway that listens', START_MS);
   if (address() === undefined) throw new Error(text);
-  return { url: `http://${address()}`, kill: () => void child.kill('SIGKILL') };
+  return { url: `http://${address()}`, pid: child.pid ?? 0, kill: () => void child.kill('SIGKILL') };
 }
