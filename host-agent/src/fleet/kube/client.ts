@@ -1,7 +1,7 @@
 // A client of the REST interface of Kubernetes: JSON over Node's own HTTP, with limits of time and size.
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { AppError, toError } from '../../lib/errors.ts';
+import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { KubeAccess } from './kubeconfig.ts';
 
 /** Of an answer that is not a watch. */
@@ -9,6 +9,8 @@ const MAX_ANSWER_BYTES = 64 * 2 ** 20;
 const MAX_SOCKETS = 64;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const UNAUTHORIZED = 401;
+/** How a connection ends that the server has closed. */
+const STALE = ['ECONNRESET', 'EPIPE'];
 
 export type PatchType = 'merge' | 'strategic';
 
@@ -159,20 +161,26 @@ export class KubeClient {
       ...(text !== undefined && { 'content-type': type, 'content-length': Buffer.byteLength(text) }),
     };
     const send = this.#isTls ? requestHttps : requestHttp;
-    return new Promise((resolve, reject) => {
-      const outgoing = send(url, { method, headers, agent: this.#agent, signal });
-      const timer =
-        headTimeoutMs && setTimeout(() => outgoing.destroy(new Error('no answer in time')), headTimeoutMs);
-      outgoing.once('response', (answer) => {
-        clearTimeout(timer || undefined);
-        resolve(answer);
+    const attempt = (): Promise<IncomingMessage> =>
+      new Promise((resolve, reject) => {
+        const outgoing = send(url, { method, headers, agent: this.#agent, signal });
+        const timer =
+          headTimeoutMs && setTimeout(() => outgoing.destroy(new Error('no answer in time')), headTimeoutMs);
+        outgoing.once('response', (answer) => {
+          clearTimeout(timer || undefined);
+          resolve(answer);
+        });
+        outgoing.on('error', (cause) => {
+          clearTimeout(timer || undefined);
+          // The server ended an idle connection just then; a new one is no such. If it did take the request, it
+          // refuses a second create.
+          const isStale = outgoing.reusedSocket && STALE.includes(errnoOf(cause) ?? '');
+          if (isStale && !signal.aborted) resolve(attempt());
+          else reject(noAnswer(cause, signal));
+        });
+        outgoing.end(text);
       });
-      outgoing.on('error', (cause) => {
-        clearTimeout(timer || undefined);
-        reject(noAnswer(cause, signal));
-      });
-      outgoing.end(text);
-    });
+    return attempt();
   }
 }
 
