@@ -58,7 +58,7 @@ const PER_HOST = 400;
 const CLIENTS = 16;
 
 if (PLACES > 0)
-  t.test('memory of a gateway', async (t) => {
+  t.test('memory of a gateway', { timeout: 3_600_000 }, async (t) => {
     const fleet = await startFleet(t);
     const count = Math.ceil(PLACES / PER_HOST) + 1;
     for (let n = 0; n < count; n++) await fleet.host(`m${n}`);
