@@ -1,11 +1,13 @@
 // Controls of the console: each does what it names, over the calls that a daemon gets.
 import { Client } from '@sandboxd/client';
+import type { TtySize } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
 import { testConsole } from '../support/console.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { assertSound } from './console-axe.ts';
 import { type ConsolePage, openConsole, serveConsole } from './console-daemon.ts';
+import { fakeCommands } from './fake-commands.ts';
 import { openKeyring } from './keyed.ts';
 import { serve } from './support.ts';
 
@@ -108,6 +110,50 @@ const SPEC = {
   ...{ cmd: ['serve', '--port', '80'], env: {}, log_buffer_bytes: 1024, stop_grace_s: 5 },
   ...{ stop_signal: 'SIGTERM', restart: { policy: 'never', max_retries: 0 } },
 };
+
+t.test('terminals: several, one that is chosen, one that is ended', async (t) => {
+  const { sandboxes, app } = await open(t, (id) => `#/sandboxes/${id}?tab=terminal`);
+  const list = [terminal('cmd_0123456789abc', 'bash'), terminal('cmd_0123456789abd', 'top')];
+  const attached: string[] = [];
+  const killed: string[] = [];
+  sandboxes.commandCalls = {
+    ...fakeCommands(),
+    list: async () => list.filter(({ id }) => !killed.includes(id)),
+    get: async (id) => list.find((each) => each.id === id) as never,
+    kill: async (id) => {
+      killed.push(id);
+      return list[0] as never;
+    },
+    start: async () => {
+      list.push(terminal('cmd_0123456789abe', 'sh'));
+      return list.at(-1) as never;
+    },
+    attach: (id) => {
+      attached.push(id);
+      const nothing = (): void => undefined;
+      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
+      return { ...calls, write: () => true, cancel: nothing };
+    },
+  };
+  await app.reload();
+  await app.shows('top 7');
+  await until(() => attached.at(-1) === 'cmd_0123456789abd', 'the newest terminal');
+  await app.click('bash 7');
+  await until(() => attached.at(-1) === 'cmd_0123456789abc', 'the other one');
+  await app.click('End it');
+  await until(() => killed.length === 1, 'the end');
+  t.same(killed, ['cmd_0123456789abc']);
+  await app.hides('bash 7');
+  await app.click('New terminal');
+  await until(() => attached.at(-1) === 'cmd_0123456789abe', 'a new one');
+  t.same(app.page.problems, []);
+});
+
+function terminal(id: string, program: string) {
+  const tty = { cols: 80, rows: 24 } satisfies TtySize;
+  const about = { isCmdCut: false, isDetached: true, hasStdin: true, pid: 7, startedUnixMs: 1000 };
+  return { ...about, id, cmd: [program], tty };
+}
 
 t.test('logs: a search, sources, and the service', async (t) => {
   const log = ['first line', 'second line'].map((text, n) => ({
