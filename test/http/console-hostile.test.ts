@@ -90,6 +90,11 @@ const HOSTILE = [
   ...['😀'.repeat(50), 'x'.repeat(5000), ' ', '../../../etc/passwd', '$(reboot)', '`reboot`', "'; reboot; '"],
 ].map((text) => text.replaceAll('\0', ''));
 
+const SERVICE = {
+  ...{ cmd: HOSTILE, env: {}, log_buffer_bytes: 1024, stop_grace_s: 5, stop_signal: 'SIGTERM' },
+  restart: { policy: 'never', max_retries: 0 },
+};
+
 t.test('strings in every field are text', async (t) => {
   t.ok(HOSTILE.length >= 60, `${HOSTILE.length} strings`);
   const { journal } = await startMemoryDaemon(t);
@@ -103,8 +108,8 @@ t.test('strings in every field are text', async (t) => {
     HOSTILE.map((what) => ({ labels: { what }, value: 1 })),
   );
   const egress = HOSTILE.map((name) => ({
-    ...{ at: new Date().toISOString(), verdict: 'denied' as const, protocol: 'tls' as const, port: 443 },
-    ...{ reason: name, name, rule: name },
+    ...{ timeMs: Date.now(), verdict: 'denied' as const, protocol: 'tls' as const, port: 443 },
+    ...{ reason: name, name, rule: name, method: name, path: name, secrets: [name], forms: [name] },
   }));
   const log = HOSTILE.map((text) => ({
     ...{ source: 'exec' as const, stream: 'stdout' as const, text: `${text}\n`, timeMs: Date.now() },
@@ -177,10 +182,14 @@ t.test('strings in every field are text', async (t) => {
     },
     entry: FILE,
   });
-  sandboxes.network.state = { ...sandboxes.network.state, allowlist: HOSTILE };
+  sandboxes.network.state = {
+    ...{ ...sandboxes.network.state, allowlist: HOSTILE },
+    rules: HOSTILE.map((host) => ({ host, protocol: 'tls', ports: [443], methods: [host], paths: [host] })),
+    secrets: HOSTILE.map((name) => ({ name, hosts: [name], forms: [{ header: name }], hasValue: true })),
+  };
   sandboxes.commandCalls = terminalsOf(HOSTILE);
   sandboxes.serviceCalls = {
-    status: async () => ({ state: 'failed', spec: { cmd: HOSTILE }, restarts: 0 }) as never,
+    status: async () => ({ state: 'failed', spec: SERVICE, restarts: 0 }) as never,
   };
   const app = await openConsole(t, url);
   const { page } = app;
@@ -200,7 +209,9 @@ t.test('strings in every field are text', async (t) => {
     [where('files'), '000'],
     [where('files', '&path=/&file=/name'), 'Reload'],
     [where('logs'), 'evil.example'],
+    [where('logs', '&more=1'), 'Restart'],
     [where('network'), 'evil.example'],
+    [where('network', '&more=1'), 'tls //evil.example/x:443'],
     [where('events'), 'died'],
     ['#/images', 'evil.example'],
     ['#/snapshots', 'evil.example'],

@@ -39,6 +39,7 @@ const BOUNDS: Readonly<Record<string, Words>> = {
     (names) => `ports are published on ${names} only`,
   ),
   net_allow_max: listed('sandboxes have no network', (names) => `sandboxes reach at most ${names}`),
+  net_require_inspect: () => 'networks have only rules whose requests are read',
   net_presets: listed('no preset of networks', (names) => `of the presets only ${names}`),
 };
 
@@ -47,7 +48,7 @@ export function describeBound(name: string, value: unknown): string | undefined 
   if (name === 'operations' || /^max_(?:sandboxes|paused|snapshots|published_ports)$/.test(name))
     return undefined;
   const words = Object.hasOwn(BOUNDS, name) ? BOUNDS[name] : undefined;
-  const isKnown = typeof value === 'number' || Array.isArray(value);
+  const isKnown = typeof value === 'number' || value === true || Array.isArray(value);
   if (words !== undefined && isKnown) return words(value as never);
   // A later daemon may have more.
   return `${name.replaceAll('_', ' ')}: ${Array.isArray(value) ? value.join(', ') || 'none' : String(value)}`;

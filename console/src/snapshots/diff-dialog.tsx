@@ -18,7 +18,9 @@ type Props = {
 
 export function DiffDialog({ snapshot, all, onClose }: Props) {
   const others = all.filter(({ id }) => id !== snapshot.id);
-  const [other, setOther] = useState(snapshot.parent_snapshot_id ?? others.at(-1)?.id ?? '');
+  // Its parent may have been deleted.
+  const parent = others.find(({ id }) => id === snapshot.parent_snapshot_id);
+  const [other, setOther] = useState((parent ?? others.at(-1))?.id ?? '');
   return (
     <Dialog title="Files that differ" isWide onClose={onClose}>
       {others.length === 0 ? (
@@ -26,7 +28,7 @@ export function DiffDialog({ snapshot, all, onClose }: Props) {
       ) : (
         <>
           <label class="field">
-            <span>Compared with</span>
+            <span>Changes since</span>
             <select value={other} onChange={({ currentTarget }) => setOther(currentTarget.value)}>
               {others.map(({ id, name }) => (
                 <option key={id} value={id}>
@@ -35,7 +37,7 @@ export function DiffDialog({ snapshot, all, onClose }: Props) {
               ))}
             </select>
           </label>
-          <Differences from={snapshot.id} to={other} />
+          <Differences from={other} to={snapshot.id} />
         </>
       )}
     </Dialog>

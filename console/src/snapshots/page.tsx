@@ -3,7 +3,7 @@ import type { SnapshotInfo } from '@sandboxd/client';
 import { useEffect, useState } from 'preact/hooks';
 import { useStore } from '../live/store.ts';
 import { useInventory } from '../live/use-inventory.ts';
-import { ActionButton, Button } from '../parts/button.tsx';
+import { ActionButton } from '../parts/button.tsx';
 import { Confirm } from '../parts/dialog.tsx';
 import { count, formatBytes, formatTime, toVisible } from '../parts/format.ts';
 import { attempt, notify } from '../parts/notices.tsx';
@@ -181,7 +181,9 @@ function SnapshotLine({ snapshot, onFork, onAsk }: LineProps) {
         <ActionButton needs="fork" onClick={() => onFork(id)}>
           Fork
         </ActionButton>
-        <Button onClick={() => onAsk({ kind: 'diff', snapshot })}>Compare</Button>
+        <ActionButton needs="read" onClick={() => onAsk({ kind: 'diff', snapshot })}>
+          Compare
+        </ActionButton>
         <ActionButton kind="quiet" needs="delete" onClick={() => onAsk({ kind: 'delete', snapshot })}>
           Delete
         </ActionButton>

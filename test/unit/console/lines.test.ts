@@ -3,7 +3,7 @@ import type { EgressRecord, LogRecord, NetworkPolicy, SandboxInfo, SnapshotInfo 
 import t from 'tap';
 import { formatBytes, formatSeconds, toShellWord, toVisible } from '../../../console/src/parts/format.ts';
 import { LogLines } from '../../../console/src/sandbox/log-lines.ts';
-import { permitting } from '../../../console/src/sandbox/network/rules.ts';
+import { describeRule, describeSecret, permitting } from '../../../console/src/sandbox/network/rules.ts';
 import { EMPTY_FORM, parseForm, toCommand, toCurl } from '../../../console/src/sandboxes/create-lines.ts';
 import { matches, parseFilters, toQuery } from '../../../console/src/sandboxes/filters.ts';
 import { type Node, toForest } from '../../../console/src/snapshots/forest.ts';
@@ -143,6 +143,43 @@ t.test('the least change that permits a denied connection', async (t) => {
     rules: [{ cidr: '192.0.2.1/32', protocol: 'tcp', ports: [443] }],
   });
   t.equal(denied({ protocol: 'icmp', address: '192.0.2.1' }), undefined);
+
+  const request = (method: string, path: string) =>
+    denied({ protocol: 'tls', name: 'b.example', address: '192.0.2.1', port: 443, method, path });
+  const read = { host: 'b.example', protocol: 'tls', ports: [443] };
+  t.same(request('POST', '/a/b'), { rules: [{ ...read, methods: ['POST'], paths: ['/a/b'] }] });
+  t.same(request('GET', '/@a%2fb'), {
+    rules: [{ ...read, methods: ['GET'], paths: ['/@a%2fb'], encoded_slash: true }],
+  });
+  t.equal(request('GET', '/a/*'), undefined, 'a star would let other paths pass');
+  t.equal(request('GET', `/${'x'.repeat(1023)}`), undefined, 'a path that may have been cut');
+});
+
+t.test('rules and secrets as text, with all that bounds them', (t) => {
+  const web = { host: 'b.example', protocol: 'tls' as const, ports: [443] };
+  for (const [rule, text] of [
+    [web, 'b.example tls 443'],
+    [{ ...web, tls: 'inspect' }, 'b.example tls 443 · every request is read'],
+    [{ ...web, tls: 'inspect', methods: ['GET'], paths: ['/a/**'] }, 'b.example tls 443 · GET · /a/**'],
+    [
+      { ...web, tls: 'inspect', paths: ['/a'], websocket: true, encoded_slash: true },
+      'b.example tls 443 · /a · WebSocket · with %2F',
+    ],
+    [{ ...web, ech: 'refuse' }, 'b.example tls 443 · no encrypted name'],
+    [{ cidr: '192.0.2.0/24', protocol: 'udp', ports: ['9000-9010'] }, '192.0.2.0/24 udp 9000-9010'],
+  ] as const)
+    t.equal(describeRule(rule as never), text);
+  const secret = { name: 'GH', hosts: ['b.example'], has_value: true };
+  t.equal(
+    describeSecret({ ...secret, in: ['bearer', { header: 'x-key' }, { query: 'key' }], ports: [8443] }),
+    'b.example · ports 8443 · bearer, header x-key, query key',
+  );
+  const inject = { header: 'Authorization', format: 'Basic {base64:u:{}}' };
+  t.equal(
+    describeSecret({ ...secret, inject, plain_http: true }),
+    'b.example · adds the header Authorization · also without TLS',
+  );
+  t.end();
 });
 
 t.test('snapshots and sandboxes as trees', async (t) => {

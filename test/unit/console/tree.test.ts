@@ -64,6 +64,7 @@ starts_bucket{origin="boot",le="+Inf"} 10
 t.test('bounds and limits in words', async (t) => {
   t.equal(describeBound('max_vcpus', 1), 'a sandbox has at most 1 CPU');
   t.equal(describeBound('net_allow_max', []), 'sandboxes have no network');
+  t.equal(describeBound('net_require_inspect', true), 'networks have only rules whose requests are read');
   t.equal(describeBound('operations', ['view']), undefined);
   t.equal(describeBound('max_sandboxes', 3), undefined);
   t.equal(describeBound('of_later', ['a', 'b']), 'of later: a, b');

@@ -92,7 +92,8 @@ t.test(
     const python =
       'python3 -c \'import os, urllib.request as u; print(u.urlopen(u.Request("https://api.test/", headers={"Authorization": "Bearer " + os.environ["GH"]})).read().decode())\'';
     const stars = '*'.repeat(VALUE.length);
-    t.match(await ask('echo $GH'), /^sbxs_gh_[a-z2-7]{26}/);
+    const placeholder = (await ask('echo $GH')).trim();
+    t.match(placeholder, /^sbxs_gh_[a-z2-7]{26}/);
     t.match(await ask(python), `you sent Bearer ${stars}`);
     t.same(
       seen.filter((line) => line !== 'up'),
@@ -107,6 +108,12 @@ t.test(
     const patterns = join(home, 'patterns');
     t.match(await findIn([join(home, 'known')], forms, patterns), /control/, 'control: it is found');
     t.equal(await findIn([directories.dataDir, directories.runDir], forms, patterns), '');
+    const saved = join(directories.dataDir, 'snapshots', snapshot.id);
+    t.match(
+      await findIn([saved], [Buffer.from(placeholder)], patterns),
+      /memory/,
+      'control: what the guest has is found in its memory',
+    );
     t.match(await api.call('GET', '/secrets/github'), { uses: 2, used_by: [id] });
 
     const exported = await fetch(`${daemon.url}/snapshots/${snapshot.id}/export`);
