@@ -127,7 +127,8 @@ export class ProcessService {
     let command: CommandInfo | undefined;
     for await (const message of messages) {
       const parsed = streamedInput.safeParse(message);
-      if (!parsed.success) throw new ConnectError('invalid_argument', 'the message is no input of a process');
+      if (!parsed.success)
+        throw new ConnectError('invalid_argument', 'the message is not input of a process');
       const { start, data } = parsed.data;
       if (start !== undefined) command = await this.#find(call, start.process);
       if (data === undefined) continue;
