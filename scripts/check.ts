@@ -7,7 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { renderContract } from './client-contract.ts';
 import { checkDocument } from './interface-document.ts';
-import { findCodeFaults, findPageFaults } from './page-rules.ts';
+import { findCodeFaults, findMessageFaults, findPageFaults } from './page-rules.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 const execute = promisify(execFile);
@@ -34,7 +34,7 @@ const checks: Readonly<Record<string, () => Promise<unknown>>> = {
   'generated code': checkGenerated,
   'interface document': checkDocument,
   pages: checkPages,
-  comments: checkComments,
+  'comments and messages': checkComments,
 };
 
 const results = await Promise.all(
@@ -76,7 +76,11 @@ async function checkPages(): Promise<void> {
 async function checkComments(): Promise<void> {
   const faults = globSync(`{${PACKAGES},scripts}/**/*.{ts,tsx}`, {
     exclude: (path) => /node_modules|(?:^|\/)gen(?:\/|$)/.test(path),
-  }).flatMap((path) => findCodeFaults(path, readFileSync(path, 'utf8')));
+  }).flatMap((path) => {
+    const text = readFileSync(path, 'utf8');
+    const isProduct = path.includes('/src/');
+    return [...findCodeFaults(path, text), ...(isProduct ? findMessageFaults(path, text) : [])];
+  });
   if (faults.length > 0) throw new Error(faults.join('\n'));
 }
 

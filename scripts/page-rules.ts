@@ -59,6 +59,28 @@ export function findCodeFaults(path: string, text: string): string[] {
   return faults;
 }
 
+/** Words that are right in a message: space of a disk, and lists that have no entry. */
+const ALLOWED_IN_MESSAGES: readonly RegExp[] = [/room/i, /none/i];
+
+/** The same for the messages of a TypeScript file: its texts of more than one word. */
+export function findMessageFaults(path: string, text: string): string[] {
+  const faults: string[] = [];
+  for (const [at, line] of text.split('\n').entries()) {
+    if (/^\s*(?:\/\/|\/?\*)/.test(line)) continue;
+    const report = (what: string) => faults.push(`${path}:${at + 1}: ${what}`);
+    for (const [, ...found] of line.matchAll(
+      /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g,
+    )) {
+      const message = (found.find((each) => each !== undefined) ?? '').replace(/\$\{[^}]*\}/g, '…');
+      if (!message.trim().includes(' ')) continue;
+      findPrivateWords(message, (what) => {
+        if (!ALLOWED_IN_MESSAGES.some((allowed) => allowed.test(what))) report(what);
+      });
+    }
+  }
+  return faults;
+}
+
 function findPrivateWords(prose: string, report: (what: string) => void): void {
   const text = prose.replace(/`[^`]*`/g, '``');
   for (const { pattern, instead } of PRIVATE_WORDS) {

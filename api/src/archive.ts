@@ -43,7 +43,7 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
     const cause = fed.damage ?? error;
     const message = cause instanceof Error ? cause.message : String(cause);
     const text =
-      message === UNEXPECTED_END ? CUT_OFF : `this is no tar archive, or a damaged one: ${message}`;
+      message === UNEXPECTED_END ? CUT_OFF : `this is not a tar archive, or it is damaged: ${message}`;
     return new ArchiveError(text, { cause });
   };
   archive.on('error', (error) => {

@@ -95,7 +95,7 @@ export class WatchRecordReader {
     const end = from + bytes.readUInt16LE(at + 4);
     const hasPath = type !== 'armed' && type !== 'overflow';
     if (hasPath !== isPath(bytes, path, from) || (type === 'rename') !== isPath(bytes, from, end))
-      throw new ProtocolViolation(`a change of type ${type} whose name is none`);
+      throw new ProtocolViolation(`a change of type ${type} without a valid name`);
   }
 }
 
@@ -126,7 +126,7 @@ function isPath(bytes: Buffer, start: number, end: number): boolean {
     if (byte !== SLASH) continue;
     const length = at - partAt;
     const areDots = length <= 2 && bytes[partAt] === DOT && (length === 1 || bytes[partAt + 1] === DOT);
-    if (length === 0 || areDots) throw new ProtocolViolation('a change of a name that is none');
+    if (length === 0 || areDots) throw new ProtocolViolation('a change of an invalid name');
     partAt = at + 1;
   }
   return true;

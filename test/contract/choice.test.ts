@@ -60,7 +60,7 @@ t.test('a host on which guests only seem to run', async (t) => {
   ]);
   t.match(dies, { isUsable: false, reason: 'cannot reach the first program of a guest: no sign of life' });
   t.match(freezes, { isUsable: false, reason: 'cannot have a restored guest go on: no sign of life' });
-  t.match(forgets, { isUsable: false, reason: 'cannot have a restored guest go on: it began anew' });
+  t.match(forgets, { isUsable: false, reason: 'cannot have a restored guest go on: it began again' });
 
   for (const trial of ['dies', 'crawls', 'freezes'] as const) {
     const host = makeFakeHost(t);

@@ -169,7 +169,7 @@ t.test('a guest that is paused because the host’s disk is full is reported to 
   process.kill(vm.identity.pid, 'SIGUSR1');
   while (causes.length === 0) await sleep(10);
   t.same(causes, ["the host's disk does not take the guest's writes (no space left on device)"]);
-  t.match(vm.ioPauseReason, /it stands still until it does/);
+  t.match(vm.ioPauseReason, /it is paused until it does/);
   t.equal(vm.exit, undefined, 'it is not over');
   host.set({ held: [] });
   while (vm.ioPauseReason !== undefined) await sleep(10);
@@ -233,8 +233,8 @@ t.test('a VMM that says it has saved, and has not, is not believed, and its gues
     ['nothing', /ENOENT/],
     ['no-bytes', /the VMM has saved no state of its devices/],
     ['link', /ELOOP/],
-    ['pipe', /is no regular file/],
-    ['directory', /EISDIR|is no regular file/],
+    ['pipe', /is not a regular file/],
+    ['directory', /EISDIR|is not a regular file/],
     ['endless', /is longer than/],
   ] as const) {
     host.set({ saved });

@@ -132,7 +132,7 @@ t.test('keys: none, a wrong one, one that may little, one that is revoked', asyn
   await assertSound(t, app, 'the question');
   await app.fill('Key', 'wrong');
   await app.click('Open');
-  await app.shows('the key is none of this daemon');
+  await app.shows('this daemon has no such key');
 
   await app.fill('Key', narrow);
   await app.click('Open');

@@ -110,7 +110,7 @@ t.test('cut anywhere, or with any bit turned, it is refused and nothing is left'
   const { send, left } = await start(t);
   const refused = async (bad: Uint8Array, what: string) => {
     const { status, error } = await send(bad);
-    if (status !== 400 || !/^the archive is no snapshot/.test(error))
+    if (status !== 400 || !/^the archive is not a snapshot/.test(error))
       t.fail(`${what} of ${archive.length}: ${status} ${error}`);
   };
   const cuts = Array.from({ length: 20 }, (_, part) => Math.floor((part * archive.length) / 20));
@@ -182,7 +182,7 @@ t.test('made up: names, sizes, bombs, repeated pieces, long manifests', async (t
     const { status, error } = await send(bytes);
     t.match(
       { status, error },
-      { status: 400, error: /^the archive is no snapshot that can be imported: / },
+      { status: 400, error: /^the archive is not a snapshot that can be imported: / },
       what,
     );
   }

@@ -53,7 +53,7 @@ t.test('a Host that is not the daemon is refused before anything else', async (t
       const [status, error] = await send(t, port, bytes);
       t.equal(status, 403, `${name}: ${bytes.slice(0, 50)}`);
       if (!bytes.startsWith('HEAD'))
-        t.match(error, /is no name of this daemon; use localhost:\d+, or allow it/);
+        t.match(error, /is not a name of this daemon; use localhost:\d+, or allow it/);
     }
   }
   t.match(

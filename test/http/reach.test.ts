@@ -71,7 +71,7 @@ t.test('the socket that a killed daemon left is taken, anything else is not', as
   t.ok(statSync(path).isSocket(), 'it is still there');
   await listenAt(t, path);
   t.equal(await ask(path, 'localhost'), 200);
-  await t.rejects(listenAt(t, path), { code: 'conflict', message: /somebody listens there/ });
+  await t.rejects(listenAt(t, path), { code: 'conflict', message: /another process listens there/ });
   writeFileSync(join(dir, 'file'), 'x');
   await t.rejects(listenAt(t, join(dir, 'file')), { code: 'conflict', message: /there is something else/ });
   await t.rejects(listenAt(t, join(dir, 'no/where')), {

@@ -122,7 +122,7 @@ t.test('a NUL and a bad escape are named as that, in paths and queries', async (
     ['POST', `${at}/files?path=/a%00b`, /^query path has a NUL character/],
     ['GET', `${at}/files?path=/a%zz`, /^query path has a bad % escape, "%zz"; write % itself as %25$/],
     ['GET', `${at}/files?path=/100%`, /^query path has a bad % escape, "%"; /],
-    ['GET', `${at}/files?path=/%C3`, /^query path has a bad % escape, "%C3", which is no UTF-8; /],
+    ['GET', `${at}/files?path=/%C3`, /^query path has a bad % escape, "%C3", which is not UTF-8; /],
     ['GET', `${at}/files?path=/%ED%A0%80`, /^query path has a bad % escape/],
     ['GET', `${at}/files?path=/x&format=%zz`, /^query format has a bad % escape/],
     ['GET', `${at}/files?path=/x&max_bytes=%zz`, /^query max_bytes has a bad % escape/],

@@ -61,7 +61,7 @@ t.test('exported here, imported there: a copy goes on, or boots from the disk al
 
   truncateSync(file, statSync(file).size - 1);
   const cut = await runCommand(['import', file], { SANDBOXD_HOST: there.host, XDG_CONFIG_HOME: dir });
-  t.match(cut, { code: 1, stderr: /no snapshot that can be imported: it is cut off/ });
+  t.match(cut, { code: 1, stderr: /not a snapshot that can be imported: it is cut off/ });
   const kept = await there.api.call<{ snapshots: { id: string; dir: string }[] }>('GET', '/snapshots');
   t.same(
     kept.snapshots.map((each) => each.id),

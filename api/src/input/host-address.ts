@@ -19,7 +19,7 @@ function findIpv4Problem(text: string): string | undefined {
   return first >= 224 ? MULTICAST : undefined;
 }
 
-const MULTICAST = 'must be an address of the host, not a multicast one: nobody connects to that by TCP';
+const MULTICAST = 'must be an address of the host, not a multicast one: TCP connects to none';
 
 function findIpv6Problem(groups: readonly number[]): string | undefined {
   const [first = 0] = groups;

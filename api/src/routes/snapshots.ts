@@ -108,7 +108,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       summary: 'List the files that differ between the disks of two snapshots',
       description:
         'Compares what the guests see as their root directory, from the snapshot of the path to that of `with`. ' +
-        'Neither is started. Times alone are no difference. Returns pages: next_cursor is present if more follow.',
+        'Neither is started. Times alone do not count. Returns pages: next_cursor is present if more follow.',
       access: 'read',
       readsGuest: true,
       params: snapshotPath,

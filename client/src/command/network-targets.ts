@@ -19,7 +19,7 @@ export function toTargets(words: readonly string[]): Targets {
 export function toPortAndProtocol(word: string): { readonly port: number; readonly protocol: 'tcp' | 'udp' } {
   const [, digits = '', protocol = 'tcp'] = /^(\d{1,5})(?:\/(tcp|udp))?$/.exec(word) ?? [];
   if (digits !== '') return { port: Number(digits), protocol: protocol === 'udp' ? 'udp' : 'tcp' };
-  throw new UsageError(`${JSON.stringify(word)} is no port, such as 443 or 53/udp`);
+  throw new UsageError(`${JSON.stringify(word)} is not a port, such as 443 or 53/udp`);
 }
 
 /** `github.com:443/tls`, and what it says of requests: `GET,POST /repos/**`. */

@@ -14,7 +14,7 @@ export function parseAnswer(name: RouteName, text: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     const { method, path } = ROUTES[name];
-    const message = `the answer to ${method} ${path} is no JSON; is it a sandboxd that listens there?`;
+    const message = `the answer to ${method} ${path} is not JSON; is it a sandboxd that listens there?`;
     throw new SandboxdError(message, { cause });
   }
 }

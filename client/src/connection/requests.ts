@@ -258,7 +258,8 @@ export class Requests {
 
 /** A segment of dots would make another path, and another route, of it. */
 function toSegment(value: string): string {
-  if (value === '.' || value === '..') throw new SandboxdError(`${JSON.stringify(value)} is no id or name`);
+  if (value === '.' || value === '..')
+    throw new SandboxdError(`${JSON.stringify(value)} is not an id or a name`);
   return encodeURIComponent(value);
 }
 

@@ -19,7 +19,7 @@ const REGULAR_FILE = 0o100000;
 export function splitPath(path: string): { readonly directory: string; readonly name: string } {
   const at = path.lastIndexOf('/');
   const name = path.slice(at + 1);
-  if (at < 0 || name === '') throw new TypeError(`${JSON.stringify(path)} is no absolute path of a file`);
+  if (at < 0 || name === '') throw new TypeError(`${JSON.stringify(path)} is not an absolute path of a file`);
   return { directory: path.slice(0, at) || '/', name };
 }
 

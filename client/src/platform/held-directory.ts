@@ -70,7 +70,7 @@ export class HeldDirectory implements AsyncDisposable {
     } catch (error) {
       if ((error as { code?: string }).code !== 'ENOTDIR') throw this.withShownPath(error);
     }
-    throw new SandboxdError(`${shown} is no directory, and links on the way are not followed`);
+    throw new SandboxdError(`${shown} is not a directory, and links on the way are not followed`);
   }
 
   /** Opens nested directories, without creating any; an empty list opens this one. */

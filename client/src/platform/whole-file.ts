@@ -68,6 +68,6 @@ async function assertReplaceable(place: string, shown: string): Promise<void> {
   for (const getStats of [lstat, stat]) {
     const found = await getStats(place).catch(() => undefined);
     if (found === undefined || found.isFile() || found.isSymbolicLink() || found.isDirectory()) continue;
-    throw new SandboxdError(`${shown} is no file, and would be replaced by one; choose another name`);
+    throw new SandboxdError(`${shown} is not a file, and would be replaced by one; choose another name`);
   }
 }

@@ -52,7 +52,7 @@ export class Freezer {
   /** Throws AgentError busy while commands are frozen. */
   assertThawed(): void {
     if (this.#frozenBy !== undefined)
-      throw new AgentError('busy', 'commands stand still, as the guest is saved');
+      throw new AgentError('busy', 'commands are frozen while the guest is saved');
   }
 
   /** Calls `work` now, or once commands are thawed. */

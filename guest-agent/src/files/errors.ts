@@ -9,7 +9,7 @@ const { errno } = constants;
 
 const MEANINGS: ReadonlyMap<number, Meaning> = new Map([
   [errno.ENOENT, ['not_found', 'does not exist']],
-  [errno.ENOTDIR, ['not_directory', 'goes through something that is no directory']],
+  [errno.ENOTDIR, ['not_directory', 'goes through something that is not a directory']],
   [errno.EISDIR, ['is_directory', 'is a directory']],
   [errno.EACCES, ['permission_denied', 'may not be accessed (permission denied)']],
   [errno.EPERM, ['permission_denied', 'may not be accessed (operation not permitted)']],

@@ -56,7 +56,7 @@ class TrailReader {
     const line = readLine(text);
     if (line === undefined) {
       this.#problem(
-        `${path}: the line behind number ${this.#last?.seq ?? 0} was changed, or is none of the trail`,
+        `${path}: the line behind number ${this.#last?.seq ?? 0} was changed, or is not of the trail`,
       );
       this.#isBroken = true;
       return;
@@ -70,13 +70,13 @@ class TrailReader {
     if (line.seq === this.#known?.seq) {
       this.#hasKnown = true;
       if (line.hash !== this.#known.hash)
-        this.#problem(`line ${line.seq} is not the one that the registry knows: the trail was written anew`);
+        this.#problem(`line ${line.seq} is not the one that the registry knows: the trail was written again`);
     }
   }
 
   torn(path: string, bytes: number, isLast: boolean): void {
     if (!isLast)
-      this.#problem(`${path}: ${bytes} bytes behind its last line are no line, and another file follows`);
+      this.#problem(`${path}: ${bytes} bytes after its last line are not a line, and another file follows`);
     else
       this.#notes.push(
         `${path} ends with ${bytes} bytes of a line that is not whole: a crash, or it is being written; the next start cuts it off`,

@@ -105,7 +105,7 @@ export function readEnvironment(
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith('SANDBOXD_') || text === undefined) continue;
     const key = byName.get(name);
-    if (key === undefined) warnings.push(`environment variable ${name} is no setting and is ignored`);
+    if (key === undefined) warnings.push(`environment variable ${name} is not a setting and is ignored`);
     else values.set(key, { value: fromText(key, text), place: `environment variable ${name}` });
   }
   return values;

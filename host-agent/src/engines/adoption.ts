@@ -48,7 +48,8 @@ async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption):
         reason: (waitedMs) => new AppError('internal', `the VMM did not answer within ${waitedMs} ms`),
         outer: vm.ended,
       });
-      if (!(await vm.control.connect(limit.signal))) throw new Error('nobody listens on its control socket');
+      if (!(await vm.control.connect(limit.signal)))
+        throw new Error('no process listens on its control socket');
       const { kind } = await raceSignal(vm.checkState(), limit.signal);
       if (vm.isOver) return;
       if (kind === 'paused') {

@@ -176,7 +176,7 @@ async function* readLog(
   const buffer = Buffer.allocUnsafe(WRITE_BYTES);
   const start = Buffer.alloc(HEADER_BYTES);
   if (size >= HEADER_BYTES) await readFully(file, start, 0);
-  check(start.subarray(0, MAGIC.length).equals(MAGIC), 'it is no such log');
+  check(start.subarray(0, MAGIC.length).equals(MAGIC), 'it is not such a log');
   check(Number(start.readBigUInt64LE(MAGIC.length)) === memoryBytes, 'it is of a memory of another size');
   let headersCrc = 0;
   let count = 0;

@@ -106,7 +106,7 @@ export async function tryGuest(options: TrialOptions): Promise<string | undefine
     stage = 'have a restored guest go on';
     const after = await counts(second, copy, (seen) => seen.length >= COPY_COUNTS);
     const [from, to] = [before.at(-1) ?? 0, after[0] ?? 0];
-    return to > from ? undefined : `cannot ${stage}: it began anew`;
+    return to > from ? undefined : `cannot ${stage}: it began again`;
   } catch (error) {
     const [cause = ''] = toError(error).message.split('\n', 1);
     if (outer?.aborted !== true)

@@ -109,7 +109,7 @@ export class Journal<E extends { readonly atMs: number }> {
     if (epoch !== this.#meta.epoch || seq > this.last) {
       throw new AppError(
         'gone',
-        `event ${id} is none of this daemon's events; read the list of sandboxes and go on without Last-Event-ID`,
+        `event ${id} is not an event of this daemon; read the list of sandboxes and go on without Last-Event-ID`,
       );
     }
     if (seq < this.prunedTo) {

@@ -237,7 +237,7 @@ export class Http1 {
     });
     upstream.on('upgrade', (_answer, socket) => {
       socket.destroy();
-      fail(new Error('the server changed the protocol, which nobody asked for'));
+      fail(new Error('the server changed the protocol without a request for it'));
     });
     upstream.on('response', (answered) => {
       if (isOver) {

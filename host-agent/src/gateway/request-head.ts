@@ -132,7 +132,7 @@ function toTarget(url: string, handed: Handed): string | Refused {
   if (url.startsWith('/')) return url;
   const [, scheme, authority = '', path = ''] = /^(https?):\/\/([^/?]*)(.*)$/i.exec(url) ?? [];
   if (scheme?.toLowerCase() !== (handed.kind === 'tls' ? 'https' : 'http'))
-    return { status: 400, reason: 'its target is no path' };
+    return { status: 400, reason: 'its target is not a path' };
   const refused = refuseAuthority(authority, handed);
   return refused ?? (path.startsWith('/') ? path : `/${path}`);
 }

@@ -269,7 +269,7 @@ function pull(
       },
       data: (_flow, bytes) => {
         // They would be in addition to the announced length.
-        if (!hasStarted) throw new ProtocolViolation('bytes of a file before what is said of it');
+        if (!hasStarted) throw new ProtocolViolation('bytes of a file before its description');
         body.push(bytes);
       },
       result: (result) => {

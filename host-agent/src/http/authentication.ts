@@ -120,7 +120,7 @@ function explain(found: Found): string {
     return `the key expired at ${new Date(found.atMs).toISOString()}; ask for another one`;
   if (found.state === 'revoked')
     return `the key was revoked at ${new Date(found.atMs).toISOString()}; ask for another one`;
-  return 'the key is none of this daemon; send Authorization: Bearer <key>, the key as it was shown at its creation';
+  return 'this daemon has no such key; send Authorization: Bearer <key>, the key as it was shown at its creation';
 }
 
 // The open requests of keys. Closes the connections of keys that have expired or were revoked.

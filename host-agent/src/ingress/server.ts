@@ -167,7 +167,7 @@ export class IngressServer {
     this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
       if (!this.#isFree(socket)) return;
       socket.on('error', () => socket.destroy());
-      refuse(socket, new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy'));
+      refuse(socket, new HttpError('method_not_allowed', 'CONNECT is not allowed; this is not a proxy'));
     });
     this.#server.on('clientError', (error, socket) => {
       const failure = toHttpError(error);

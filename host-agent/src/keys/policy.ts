@@ -79,9 +79,7 @@ export function checkSecrets(
     ...toPhrase('a host of secret', wide, `net_allow_max ${max?.join(', ')}`),
     ...(unnamed.length === 0
       ? []
-      : [
-          `secret ${listFirst(unnamed)} is not among allow_secrets ${allowed?.join(', ') || ', which are none'}`,
-        ]),
+      : [`secret ${listFirst(unnamed)} is not among allow_secrets ${allowed?.join(', ') || '(none)'}`]),
   ];
 }
 
@@ -124,7 +122,7 @@ export function checkMax(what: string, value: number, limit: string, max: number
 
 function checkTime(what: string, seconds: number, limit: string, max: number | undefined): string[] {
   if (max === undefined || seconds > 0) return checkMax(what, seconds, limit, max);
-  return [`${what} 0, which is no end, is over ${limit} ${max}`];
+  return [`${what} 0, which means no end, is over ${limit} ${max}`];
 }
 
 /** Images are never among allow_profiles. */
@@ -227,8 +225,7 @@ function checkPorts(ports: readonly Published[], allowed: readonly string[]): st
     .map(({ hostPort }) => hostPort)
     .filter((port) => !ranges.some(({ first, last }) => first <= port && port <= last));
   if (beyond.length === 0) return [];
-  const within =
-    allowed.length === 0 ? 'publish_ports, which are none' : `publish_ports ${allowed.join(', ')}`;
+  const within = allowed.length === 0 ? 'publish_ports (none)' : `publish_ports ${allowed.join(', ')}`;
   return [`host port ${listFirst(beyond.map(String))} is not within ${within}`];
 }
 
@@ -241,8 +238,7 @@ function checkAddresses(ports: readonly Published[], allowed: readonly string[])
   const requested = new Set(ports.flatMap(({ hostIp }) => hostIp ?? Object.values(EVERY)));
   const beyond = [...requested].filter((address) => !isAllowed(address));
   if (beyond.length === 0) return [];
-  const among =
-    allowed.length === 0 ? 'publish_addresses, which are none' : `publish_addresses ${allowed.join(', ')}`;
+  const among = allowed.length === 0 ? 'publish_addresses (none)' : `publish_addresses ${allowed.join(', ')}`;
   return [`host address ${listFirst(beyond)} is not among ${among}`];
 }
 

@@ -93,7 +93,7 @@ export function assertMayChangeImages(principal: Principal): void {
 
 export function describe(principal: Principal, operation: Operation): string {
   const { operations = [] } = policyOf(principal) ?? {};
-  return `operation ${operation} is not among ${operations.join(', ') || 'the operations, which are none'}`;
+  return `operation ${operation} is not among ${operations.join(', ') || 'its operations (none)'}`;
 }
 
 /** `overQuota`: what the quota of its tenant refuses. AppError forbidden names who refuses, and each exceeded limit. */

@@ -272,7 +272,7 @@ function optional<K extends string, T>(key: K, value: T | undefined): { readonly
 // lost too, and the daemon must not become open to every client.
 const NAME = 'keys-required';
 const TEXT =
-  'This daemon has had keys, so it lets in nobody without one, also where its registry (state.lmdb) is lost or another.\n' +
+  'This daemon has had keys, so it admits no client without one, also where its registry (state.lmdb) is lost or another.\n' +
   '`sandboxd keys create <name>` makes one. To let in everybody again, remove this file and the registry.\n';
 
 export class KeyMark {

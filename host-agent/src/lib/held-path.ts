@@ -27,14 +27,14 @@ export async function openBeneath(root: string, names: readonly string[]): Promi
   try {
     for (const [at, name] of names.entries()) {
       if (name === '' || name === '.' || name === '..' || name.includes('/'))
-        throw new Error(`${JSON.stringify(name)} is no name of a file`);
+        throw new Error(`${JSON.stringify(name)} is not the name of a file`);
       const isLast = at === names.length - 1;
       const next = await open(`${pathOf(held)}/${name}`, O_PATH | O_NOFOLLOW | (isLast ? 0 : O_DIRECTORY));
       await held.close();
       held = next;
     }
     const found = await held.stat();
-    if (!found.isFile() && !found.isDirectory()) throw new Error(`${names.at(-1)} is no file of its own`);
+    if (!found.isFile() && !found.isDirectory()) throw new Error(`${names.at(-1)} is not a file of its own`);
     return await open(pathOf(held), O_RDONLY);
   } finally {
     await held.close();
@@ -102,7 +102,7 @@ export async function holdDirectory(path: string, options: DirectoryOptions = {}
           here = '';
           continue;
         }
-        if (!found.isDirectory()) throw new Error(`${here}/${name} is no directory`);
+        if (!found.isDirectory()) throw new Error(`${here}/${name} is not a directory`);
         if (isExchangeable) wayExposure ??= `${where}, which ${describeWriter(parent)} can change`;
         here = name === '..' ? here.slice(0, Math.max(0, here.lastIndexOf('/'))) : `${here}/${name}`;
         const left = held;

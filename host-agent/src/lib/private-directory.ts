@@ -9,7 +9,7 @@ const MARKS = [LOCK_NAME, 'state.lmdb', 'kernels', 'profiles'];
 const OTHERS = 0o077;
 const WRITABLE_BY_OTHERS = 0o022;
 const ADVICE =
-  "choose one that is the daemon's own, or if this is: chown and chmod 700 it, and let nobody else change what is above it";
+  "choose one that is the daemon's own, or if this is: chown and chmod 700 it, and let no other user change what is above it";
 
 /** How a daemon treats an existing directory. `what` follows its name in messages. */
 type Verdict = { readonly kind: 'private' } | { readonly kind: 'closed' | 'refused'; readonly what: string };

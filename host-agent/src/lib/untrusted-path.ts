@@ -24,7 +24,7 @@ async function openFile(path: string, flags: number): Promise<FileHandle> {
   const file = await open(path, flags | O_NONBLOCK, 0o600);
   try {
     if ((await file.stat()).isFile()) return file;
-    throw new Error(`${path} is no regular file`);
+    throw new Error(`${path} is not a regular file`);
   } catch (error) {
     await file.close();
     throw error;
@@ -54,7 +54,7 @@ export function holdSocket(path: string): { readonly path: string } & Disposable
   const fd = openSync(path, O_PATH | O_NOFOLLOW);
   if (!fstatSync(fd).isSocket()) {
     closeSync(fd);
-    throw new Error(`${path} is no socket`);
+    throw new Error(`${path} is not a socket`);
   }
   return { path: `/proc/self/fd/${fd}`, [Symbol.dispose]: () => closeSync(fd) };
 }

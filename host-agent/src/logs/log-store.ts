@@ -150,7 +150,7 @@ export class LogStore {
       else kept.push({ id, owner: await this.#tenantOf(id), size, usedAtMs: endedMs, isPinned: false });
     }
     for (const { id, size } of chooseEvicted(kept, retentionBytes))
-      await remove(id, size, 'is gone, as newer ones need the room');
+      await remove(id, size, 'is gone, as newer ones need the space');
   }
 
   async #tenantOf(id: string): Promise<string | undefined> {

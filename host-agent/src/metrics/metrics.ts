@@ -49,7 +49,7 @@ export class Metrics {
   );
   readonly pauses = this.histogram(
     'sandboxd_snapshot_pause_seconds',
-    'Time that a guest stood still to be saved',
+    'Time that a guest was paused to be saved',
     PAUSE_BUCKETS,
     ['what'],
   );

@@ -10,7 +10,7 @@ const MAX_TAG_CHARS = 600;
 
 /** By the words of native/egressd.c. */
 const REASONS: ReadonlyMap<string, string> = new Map([
-  ['silent', 'it said no name; a tcp rule opens a port for other protocols'],
+  ['silent', 'it sent no name; a tcp rule opens a port for other protocols'],
   ['slow', 'it took too long to say a name'],
   ['hello', 'its TLS handshake says no valid name (SNI), or more than one'],
   ['request', 'its HTTP request is not valid, or ambiguous'],

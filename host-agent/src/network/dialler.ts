@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { backOffMs } from '../lib/back-off.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { readProcessRecord } from '../lib/process-record.ts';
 import type { Opening } from './allowed-addresses.ts';
@@ -62,8 +63,8 @@ const MAX_ADDRESSES = 16;
 const VERDICT_S = 20;
 /** An address is open for longer than a verdict that has it, and a connection to it takes to begin. */
 const OPEN_S = VERDICT_S + 40;
-const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
+const BACK_OFF = { firstMs: 100, mostMs: MAX_RETRY_MS };
 /** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
 const ABOUT = { protocol: 3 };
 
@@ -217,7 +218,7 @@ export class Dialler {
   async #startAgain(isBroken: boolean): Promise<void> {
     const hasLasted = performance.now() - this.#connectedAt >= MAX_RETRY_MS;
     this.#soonEnded = hasLasted ? 0 : this.#soonEnded + 1;
-    let waitMs = this.#soonEnded < 2 ? 0 : Math.min(RETRY_MS * 2 ** (this.#soonEnded - 2), MAX_RETRY_MS);
+    let failures = this.#soonEnded - 1;
     try {
       // Nothing that it does meanwhile is of the policy's.
       await this.#inTurn(async () => {
@@ -227,6 +228,7 @@ export class Dialler {
       this.#options.log.warn({ err }, 'cannot end the egress process of a sandbox');
     }
     for (;;) {
+      const waitMs = backOffMs(failures, BACK_OFF);
       if (waitMs > 0) await sleep(waitMs, undefined, { ref: false });
       if (this.#isStopped || this.#options.policy().boundPorts === '') return;
       try {
@@ -235,7 +237,7 @@ export class Dialler {
       } catch (err) {
         this.#options.log.warn({ err }, 'cannot start the egress process of a sandbox');
       }
-      waitMs = Math.min(Math.max(2 * waitMs, RETRY_MS), MAX_RETRY_MS);
+      failures = Math.max(failures, 0) + 1;
     }
   }
 

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { backOffMs } from '../lib/back-off.ts';
 import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
@@ -58,6 +59,7 @@ const IDLE_MS = 60_000;
 /** After so many that ended soon, the next one waits, ever longer up to this. */
 const FREE_STARTS = 3;
 const MAX_DELAY_MS = 10_000;
+const BACK_OFF = { firstMs: 100, mostMs: MAX_DELAY_MS };
 /** Connections wait for so long for a gateway, in the process that dials. */
 const WAITING_MS = 10_000;
 /** A second failure within this time ends it. */
@@ -219,8 +221,7 @@ export class GatewayProcess {
     this.#isCounted = true;
     const now = performance.now();
     this.#soonEnded = now - this.#startedAt > MAX_DELAY_MS ? 0 : this.#soonEnded + 1;
-    const delayMs = this.#soonEnded < FREE_STARTS ? 0 : 100 * 2 ** (this.#soonEnded - FREE_STARTS);
-    this.#notBefore = now + Math.min(delayMs, MAX_DELAY_MS);
+    this.#notBefore = now + backOffMs(this.#soonEnded - FREE_STARTS + 1, BACK_OFF);
   }
 
   async #settle(): Promise<number> {

@@ -82,7 +82,7 @@ function toListenError(errorText: string): AppError {
 function notOfThisHost(address: string): AppError {
   return new AppError(
     'invalid_argument',
-    `host_ip ${address} is no address of this host; leave it out for all of them`,
+    `host_ip ${address} is not an address of this host; leave it out for all of them`,
   );
 }
 

@@ -64,7 +64,7 @@ export function toUsableRules(rules: readonly NetworkRule[]): NetworkRule[] {
 
 function findCidrProblem(text: string): string | undefined {
   const range = parseIpv4Range(text);
-  if (range === undefined) return `${text} is no range of IPv4 addresses`;
+  if (range === undefined) return `${text} is not a range of IPv4 addresses`;
   const special = SPECIAL_RANGES.find((each) => {
     const other = parseIpv4Range(each);
     return other !== undefined && doRangesOverlap(range, other);

@@ -26,7 +26,7 @@ export const SPECIAL_RANGES: readonly string[] = RANGES.map(([text]) => text);
 
 const SPECIAL = RANGES.map(([text, kind]) => {
   const range = parseIpv4Range(text);
-  if (range === undefined) throw new Error(`${text} is no range`);
+  if (range === undefined) throw new Error(`${text} is not a range`);
   return { range, kind };
 });
 

@@ -6,9 +6,9 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Presets } from '../network/presets.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import type { Admission, Need } from './admission.ts';
 import { type CopySource, startSandbox } from './create.ts';
-import { type ForkSource, findForkSource } from './fork-source.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata, type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { Names } from './names.ts';
@@ -17,6 +17,7 @@ import { assertCanPublish, assertOneName, inheritOptions } from './resolve-creat
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { saveTemporarily } from './save-sandbox.ts';
+import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
@@ -209,4 +210,37 @@ async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sa
   await Promise.all(started.map((sandbox) => sandbox.discard()));
   input.signal.throwIfAborted();
   throw firstFailure;
+}
+
+/** What forks of a snapshot start from: the files of this host, or those that the snapshot store has. */
+type ForkSource = {
+  readonly options: SavedManifest['options'];
+  /** With their values, which the options do not have. */
+  readonly secrets: readonly StoredBinding[];
+  readonly of: CopySource;
+  readonly open: () => Promise<SavedGuest>;
+};
+
+/**
+ * One that is only in the snapshot store is checked now, and fetched by `open`. AppError as of `Snapshots.open` and
+ * `StoredSnapshots.fetch`.
+ */
+async function findForkSource(
+  snapshots: Pick<Snapshots, 'open' | 'authorityOf' | 'secretsOf' | 'stored'>,
+  id: string,
+  signal: AbortSignal,
+): Promise<ForkSource> {
+  const { stored } = snapshots;
+  if (stored?.findRemote(id)) {
+    const { secrets, ...options } = await stored.resolve(id, signal);
+    const open = async () => {
+      await stored.fetch(id, signal);
+      return snapshots.open(id);
+    };
+    return { options, secrets, of: { sourceSnapshotId: id }, open };
+  }
+  const saved = snapshots.open(id);
+  const of = { sourceSnapshotId: id, ...snapshots.authorityOf(id) };
+  const secrets = snapshots.secretsOf(id);
+  return { options: saved.manifest.options, secrets, of, open: async () => saved };
 }

@@ -172,7 +172,7 @@ function toImportedNetwork({ allowlist, rules = [], presets = [], log }: Network
     throw badArchive('its allowlist is too long');
   for (const pattern of allowlist)
     if (hostPattern.safeParse(pattern).data !== pattern)
-      throw badArchive('its allowlist has what is no host name');
+      throw badArchive('its allowlist has an entry that is not a host name');
   const isInternet = presets.some(({ name }) => name === INTERNET_PRESET);
   const all = [...rules, ...presets.flatMap((each) => (each.name === INTERNET_PRESET ? [] : each.rules))];
   try {

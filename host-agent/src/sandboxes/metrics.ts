@@ -116,7 +116,7 @@ export function measureSandboxes(
   metrics.series(
     'counter',
     'sandboxd_admission_refusals_total',
-    'Requests that the host had no room for, by what was short',
+    'Requests that the host had no capacity for, by what was short',
     ['what'],
     () => toReadings('what', admission.refusals),
   );

@@ -102,6 +102,12 @@ function toRules(network: ResolvedSandboxOptions['network']) {
   return network && { rules: [], presets: [], log: 'all', ...network };
 }
 
+/** What a create asks for, but for how it is made, and which sandbox it is. */
+type Compared = Exclude<
+  keyof CreateSandboxOptions | keyof ResolvedSandboxOptions,
+  'id' | 'onlyExisting' | 'name' | 'ifExists' | 'pull' | 'readyPort'
+>;
+
 /** One phrase for each parameter that a create of this request would give another value. No values of variables. */
 function findDifferences(
   { record }: NamedSandbox,
@@ -116,24 +122,33 @@ function findDifferences(
     isDeepStrictEqual(has, asked) ? [] : [`${name} differs`];
   const root = ({ rootfs: { kind, name } }: ResolvedSandboxOptions): string => `${kind} ${name}`;
   const wantedService = request.service && hashService(request.service);
-  return [
-    ...shown('root', root(options), root(wanted)),
-    ...shown('vcpus', options.vcpus, wanted.vcpus),
-    ...shown('memory_mib', options.memoryMib, wanted.memoryMib),
-    ...shown('disk_bytes', options.diskBytes, wanted.diskBytes),
-    ...shown('timeout_s', options.timeoutS, wanted.timeoutS),
-    ...shown('idle_timeout_s', options.idle?.timeoutS ?? 0, wanted.idle?.timeoutS ?? 0),
-    ...shown('idle_action', options.idle?.action ?? 'delete', wanted.idle?.action ?? 'delete'),
-    ...shown('keep_last', options.idle?.keepLast, wanted.idle?.keepLast),
-    ...shown('snapshot_expires_s', options.idle?.snapshotExpiresS ?? 0, wanted.idle?.snapshotExpiresS ?? 0),
-    ...shown('timeout_action', options.timeoutAction ?? 'delete', wanted.timeoutAction ?? 'delete'),
-    ...shown('auto_resume', options.autoResume ?? true, wanted.autoResume ?? true),
-    ...hidden('boot_args', options.bootArgs, wanted.bootArgs),
-    ...hidden('network', toRules(options.network), toRules(wanted.network)),
-    ...hidden('publish', options.publish ?? [], wanted.publish ?? []),
-    ...hidden('service', serviceHash, wantedService),
-    ...hidden('labels', { ...labels }, { ...request.labels }),
-    ...hidden('env', Object.fromEntries(env), { ...request.env }),
-    ...hidden('secrets', toWishes(secrets), toWishes(wanted.secrets)),
-  ];
+  const { idle: has } = options;
+  const { idle: asked } = wanted;
+  const differences: Record<Compared, string[]> = {
+    rootfs: shown('root', root(options), root(wanted)),
+    vcpus: shown('vcpus', options.vcpus, wanted.vcpus),
+    memoryMib: shown('memory_mib', options.memoryMib, wanted.memoryMib),
+    diskBytes: shown('disk_bytes', options.diskBytes, wanted.diskBytes),
+    timeoutS: shown('timeout_s', options.timeoutS, wanted.timeoutS),
+    idle: [
+      ...shown('idle_timeout_s', has?.timeoutS ?? 0, asked?.timeoutS ?? 0),
+      ...shown('idle_action', has?.action ?? 'delete', asked?.action ?? 'delete'),
+      ...shown('keep_last', has?.keepLast, asked?.keepLast),
+      ...shown('snapshot_expires_s', has?.snapshotExpiresS ?? 0, asked?.snapshotExpiresS ?? 0),
+    ],
+    timeoutAction: shown(
+      'timeout_action',
+      options.timeoutAction ?? 'delete',
+      wanted.timeoutAction ?? 'delete',
+    ),
+    autoResume: shown('auto_resume', options.autoResume ?? true, wanted.autoResume ?? true),
+    bootArgs: hidden('boot_args', options.bootArgs, wanted.bootArgs),
+    network: hidden('network', toRules(options.network), toRules(wanted.network)),
+    publish: hidden('publish', options.publish ?? [], wanted.publish ?? []),
+    service: hidden('service', serviceHash, wantedService),
+    labels: hidden('labels', { ...labels }, { ...request.labels }),
+    env: hidden('env', Object.fromEntries(env), { ...request.env }),
+    secrets: hidden('secrets', toWishes(secrets), toWishes(wanted.secrets)),
+  };
+  return Object.values(differences).flat();
 }

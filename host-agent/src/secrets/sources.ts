@@ -1,13 +1,13 @@
 // Values that the daemon reads from where its operator keeps them: credentials of systemd, files, commands. Clients
 // name a source; only the operator says what it is.
+import type { ChildProcess } from 'node:child_process';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { MAX_SECRET_CHARS, type SecretSource } from '@sandboxd/api';
+import { MAX_SECRET_CHARS, MIN_SECRET_CHARS, type SecretSource } from '@sandboxd/api';
 import { AppError, errnoOf } from '../lib/errors.ts';
 import { coversPattern } from '../lib/host-patterns.ts';
-import { readCommand } from './source-command.ts';
-import { toValue } from './value.ts';
+import { startProgram } from '../lib/programs.ts';
 
 /** `path`: empty for a credential. `hosts`: the only ones that may get the value; absent: the secret names them. */
 export type SourceEntry = { readonly path: string; readonly hosts?: readonly string[] | undefined };
@@ -29,6 +29,8 @@ const COMMAND_TIMEOUT_MS = 10_000;
 export const SOURCE_TTL_MS = 60_000;
 /** A line end of an editor or a program. */
 const MAX_BYTES = MAX_SECRET_CHARS + 2;
+const SPACE = 0x20;
+const TILDE = 0x7e;
 
 export class SecretSources {
   readonly #options: SourceOptions;
@@ -117,4 +119,63 @@ async function readLimited(path: string): Promise<Buffer> {
 /** Without the path, which clients do not see. */
 function describe(cause: unknown): string {
   return errnoOf(cause) ?? 'it failed';
+}
+
+/**
+ * What a command of the operator prints. It and all that it started end with it or with its time. RangeError for more
+ * than `maxBytes`; other errors do not say what it wrote. The caller wipes the bytes.
+ */
+export function readCommand(
+  path: string,
+  { maxBytes, timeoutMs }: { readonly maxBytes: number; readonly timeoutMs: number },
+): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const child = startProgram(path, [], { detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
+  const parts: Buffer[] = [];
+  let size = 0;
+  const fail = (error: Error): void => {
+    killGroup(child);
+    child.stdout?.destroy();
+    reject(error);
+  };
+  const timer = setTimeout(() => fail(new Error('it took too long')), timeoutMs);
+  child.stdout?.on('data', (part: Buffer) => {
+    size += part.length;
+    if (size > maxBytes) fail(new RangeError(`it has more than ${maxBytes} bytes`));
+    else parts.push(part);
+  });
+  child.on('error', fail);
+  child.on('close', (code) => {
+    if (code === 0) resolve(Buffer.concat(parts));
+    else reject(new Error('it failed'));
+  });
+  return promise.finally(() => {
+    clearTimeout(timer);
+    for (const part of parts) part.fill(0);
+  });
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
+
+/**
+ * A value that a header can have, and that is long enough to be found in answers: a copy without one line end, as
+ * programs and editors add it. RangeError that does not show it.
+ */
+function toValue(bytes: Buffer): Buffer {
+  const end = bytes.at(-1) === 0x0a ? (bytes.at(-2) === 0x0d ? -2 : -1) : bytes.length;
+  const value = Buffer.from(bytes.subarray(0, end));
+  const isLong = value.length >= MIN_SECRET_CHARS && value.length <= MAX_SECRET_CHARS;
+  const isPrintable = value.every((byte) => byte >= SPACE && byte <= TILDE);
+  if (isLong && isPrintable && value[0] !== SPACE && value.at(-1) !== SPACE) return value;
+  value.fill(0);
+  throw new RangeError(
+    `it is not ${MIN_SECRET_CHARS} to ${MAX_SECRET_CHARS} printable ASCII characters, without spaces at its ends`,
+  );
 }

@@ -221,7 +221,7 @@ export class StoreCollector {
         for (const { key } of page) {
           const id = idOfPath(key);
           if (id === undefined) {
-            yield { id: key, problem: `${key} is no name of a snapshot, a paused sandbox or an image` };
+            yield { id: key, problem: `${key} is not the name of a snapshot, a paused sandbox or an image` };
             continue;
           }
           const sealed = await this.#bucket.get(key, MAX_SEALED_MANIFEST_BYTES, signal);

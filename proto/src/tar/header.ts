@@ -97,5 +97,5 @@ function checkSum(block: Buffer, sum: number): void {
     if ((block[at] ?? 0) > 0x7f && (at < CHECKSUM.at || at >= CHECKSUM.at + CHECKSUM.bytes)) signed -= 0x100;
   }
   if (stated !== signed)
-    throw new TarError('this is no tar archive, or a damaged one: the checksum of a header is wrong');
+    throw new TarError('this is not a tar archive, or it is damaged: the checksum of a header is wrong');
 }

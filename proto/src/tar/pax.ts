@@ -34,7 +34,8 @@ export function readPax(bytes: Buffer, into: PaxRecords): void {
 /** A decimal number of seconds with any number of digits after the point. Throws TarError. */
 export function parseTime(text: string): { readonly seconds: number; readonly nanos: number } {
   const match = /^(-?)(\d{1,15})(?:\.(\d*))?$/.exec(text);
-  if (match === null) throw new TarError('the archive is damaged: a time of an extended header is no number');
+  if (match === null)
+    throw new TarError('the archive is damaged: a time of an extended header is not a number');
   const nanos = Number((match[3] ?? '').slice(0, 9).padEnd(9, '0'));
   const seconds = Number(match[2]);
   if (match[1] === '') return { seconds, nanos };

@@ -120,7 +120,7 @@ export class MapInContent {
       if (byte !== 0x0a) {
         this.#line += String.fromCharCode(byte);
         if (this.#line.length > MAX_MAP_LINE)
-          throw new TarError('the archive is damaged: the map of a sparse member is no text');
+          throw new TarError('the archive is damaged: the map of a sparse member is not text');
       } else if (this.#take(checkSize(toInteger(this.#line)))) return this.#map;
     }
     return undefined;

@@ -105,7 +105,7 @@ async function readCurrentDigest(dataDir: string, name: string): Promise<string 
 }
 
 function corrupt(name: string, found: string): BuilderError {
-  const hint = `run \`sandboxd profiles verify ${name}\` to check its content, or \`sandboxd profiles bake --refresh ${name}\` to make it anew`;
+  const hint = `run \`sandboxd profiles verify ${name}\` to check its content, or \`sandboxd profiles bake --refresh ${name}\` to make it again`;
   return new BuilderError('profile_corrupt', `profile "${name}" is damaged: ${found}; ${hint}`);
 }
 

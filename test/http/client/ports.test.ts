@@ -70,7 +70,7 @@ t.test('connect joins standard input and output', async (t) => {
     stdout: '',
     stderr: /^sandbox: nothing listens on port 81 of the sandbox\n$/,
   });
-  t.match(await run('0', ''), { code: 2, stderr: /no port from 1 to 65535/ });
+  t.match(await run('0', ''), { code: 2, stderr: /not a port from 1 to 65535/ });
 });
 
 t.test('forward listens, for many connections', async (t) => {

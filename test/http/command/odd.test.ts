@@ -290,7 +290,7 @@ t.test('an unexpected error is one line, and with SANDBOXD_DEBUG also its stack'
   const other = await runCommand(['ps'], env);
   t.equal(
     other.stderr,
-    'sandbox: the answer to GET /sandboxes is no JSON; is it a sandboxd that listens there?\n',
+    'sandbox: the answer to GET /sandboxes is not JSON; is it a sandboxd that listens there?\n',
   );
 });
 

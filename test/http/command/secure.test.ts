@@ -81,7 +81,7 @@ t.test('an error is one line, with what to do', async (t) => {
   const secure = { SANDBOXD_CA: ca };
   const cases: [string, RegExp][] = [
     ['', /no key came.*SANDBOXD_API_KEY/],
-    ['sbk_wrong', /the key is none of this daemon.*SANDBOXD_API_KEY/],
+    ['sbk_wrong', /this daemon has no such key.*SANDBOXD_API_KEY/],
     [await keyring.make({ expiresAtMs: Date.now() - 1000 }), /.*expired.*SANDBOXD_API_KEY/],
   ];
   for (const [key, pattern] of cases)

@@ -63,7 +63,7 @@ t.test('an archive that is cut anywhere is refused, even behind a file of zeros'
 
 t.test('what is no archive is refused, and never waited for', async (t) => {
   const cases: Readonly<Record<string, readonly [Buffer, RegExp]>> = {
-    text: [Buffer.from('hello world\n'.repeat(100)), /no tar archive/],
+    text: [Buffer.from('hello world\n'.repeat(100)), /not a tar archive/],
     'a size that is no number': [
       archive([{ name: 'a', content: 'x', patch: base256(0x81, ...Array(11).fill(1)) }]),
       /a member of null bytes/,

@@ -87,7 +87,7 @@ t.test('a device or a pipe, and what leads to one, is not replaced by a file', a
   for (const name of ['pipe', 'null'])
     await t.rejects(writeWhole(join(theirs, name), bytes('x')), {
       constructor: SandboxdError,
-      message: /is no file, and would be replaced by one/,
+      message: /is not a file, and would be replaced by one/,
     });
   t.equal(readlinkSync(join(theirs, 'null')), '/dev/null');
   t.same(readdirSync(theirs).sort(), ['null', 'pipe']);
@@ -179,7 +179,7 @@ t.test('nothing is unpacked through links that were there or come meanwhile', as
   ])
     await t.rejects(unpackInto(theirs, archiveOf(entry)), {
       constructor: SandboxdError,
-      message: `${join(theirs, 'directory')} is no directory, and links on the way are not followed`,
+      message: `${join(theirs, 'directory')} is not a directory, and links on the way are not followed`,
     });
   assertUntouched();
   const modeBefore = statSync(own).mode;
@@ -201,7 +201,7 @@ t.test('nothing is unpacked through links that were there or come meanwhile', as
       theirs,
       archiveOf({ name: 'e/one' }, { name: 'f' }, () => exchange(join(theirs, 'e')), { name: 'e/secret' }),
     ),
-    /is no directory/,
+    /is not a directory/,
   );
   assertUntouched();
 });
@@ -212,7 +212,7 @@ t.test(
     const { theirs } = makePlaces(t);
     execFileSync('mkfifo', [join(theirs, 'pipe')]);
     mkdirSync(join(theirs, 'd'));
-    await t.rejects(unpackInto(theirs, archiveOf({ name: 'pipe' })), /pipe is no file/);
+    await t.rejects(unpackInto(theirs, archiveOf({ name: 'pipe' })), /pipe is not a file/);
     await t.rejects(unpackInto(theirs, archiveOf({ name: 'd' })), /d is a directory/);
     const whole = await buffer(Readable.from(archiveOf({ name: 'a', text: 'x'.repeat(100_000) })));
     await t.rejects(unpackInto(theirs, pieces(whole.subarray(0, 50_000))), {
@@ -247,7 +247,7 @@ t.test('a directory is packed as it is, and nothing that its owner puts a link t
   writeFileSync(join(theirs, 'a'), Buffer.alloc(32 << 20, 'x'));
   const found = await packed(theirs, (name) => name === 'a' && exchange(join(theirs, 'b'))).catch(
     (error: unknown) => {
-      t.match(error, /is no directory|ENOTDIR/);
+      t.match(error, /is not a directory|ENOTDIR/);
       return new Map<string, string>();
     },
   );

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import {
   findCodeFaults,
+  findMessageFaults,
   findPageFaults,
   MAX_CELL_CHARS,
   MAX_LINE_CHARS,
@@ -58,6 +59,15 @@ t.test('the pages are as they must be', (t) => {
     pages.flatMap((page) => findPageFaults(page, readFileSync(join(ROOT, page), 'utf8'))),
     [],
   );
+  t.end();
+});
+
+t.test('messages of code have the words of pages', (t) => {
+  const of = (text: string) => findMessageFaults('a.ts', text);
+  t.match(of('throw new Error(`cannot: somebody took it`);'), [/^a\.ts:1: "somebody": write a client/]);
+  t.match(of("say('nothing', 'it began anew')"), [/"anew"/]);
+  t.same(of("const user = 'nobody'; // somebody else's"), [], 'a name is no message');
+  t.same(of("log('no room for the image')"), []);
   t.end();
 });
 

@@ -31,6 +31,8 @@ const OTHERS = [
   '--machine-program',
   '--no-verify-snapshot-checksum',
 ];
+/** Examples of commands that have no flags. */
+const PROGRAMS = /^(?:apt|claude|kubectl|nft|sandbox|sandboxd|systemctl|sudo) /;
 const isThere = (path: string) => statSync(path, { throwIfNoEntry: false }) !== undefined;
 
 t.test('links lead to files, and to headings that they have', async (t) => {
@@ -60,6 +62,32 @@ t.test('files that are named are there', async (t) => {
     }
   }
   t.ok(count > 100);
+});
+
+t.test('messages and names of the code that are quoted are in it', async (t) => {
+  const code = globSync(
+    '{api,client,guest-agent,host-agent,proto,rootfs-builder}/{src,native}/**/*.{ts,c,cc,h}',
+    {
+      cwd: ROOT,
+    },
+  )
+    .map((path) => readFileSync(join(ROOT, path), 'utf8'))
+    .join('\n');
+  let count = 0;
+  for (const page of pages.filter((page) => !page.startsWith('docs/measurements/'))) {
+    const prose = read(page).replaceAll(/```.*?```/gs, '');
+    // A message is a phrase of three words or more; commands begin with the name of a program.
+    const messages = [...prose.matchAll(/`([a-z][a-z']*(?:[ ,;]+[a-z][a-z']*){2,})`/g)].filter(
+      ([, message = '']) => !PROGRAMS.test(message),
+    );
+    const isForDevelopers = ['docs/architecture.md', 'docs/extending.md'].includes(page);
+    const names = isForDevelopers ? prose.matchAll(/`([a-z]+(?:[A-Z][a-z]+)+)`/g) : [];
+    for (const [, quoted = ''] of [...messages, ...names]) {
+      t.ok(code.includes(quoted), `${page}: ${quoted}`);
+      count++;
+    }
+  }
+  t.ok(count > 20);
 });
 
 t.test('flags of commands and settings are there', async (t) => {

@@ -13,7 +13,7 @@ export const open: Verb = {
   completes: ['sandbox', []],
   summary: 'Print a link to a port of a sandbox, for a browser',
   details:
-    'Whoever has the link can use the port until it expires. The daemon needs an ingress (--ingress-listen).',
+    'The link opens the port to every client that has it, until it expires. The daemon needs an ingress (--ingress-listen).',
   flags: {
     browser: { type: 'boolean', short: 'b', help: 'open the link in a browser of this machine' },
     expires: { type: 'string', placeholder: 'duration', help: 'such as 30m; default: a day' },
@@ -22,7 +22,7 @@ export const open: Verb = {
   async run({ operands: [id = '', word = ''], isSet, text }, { client, terminal, signal, isJson }) {
     const port = /^\d{1,5}$/.test(word) ? Number(word) : 0;
     if (port < 1 || port > MAX_PORT)
-      throw new UsageError(`${JSON.stringify(word)} is no port from 1 to ${MAX_PORT}`);
+      throw new UsageError(`${JSON.stringify(word)} is not a port from 1 to ${MAX_PORT}`);
     const expires = text('expires');
     const link = await client.sandboxes.get(id).ports.link(port, {
       ...(expires !== undefined && { expiresS: toSeconds('expires', expires) }),
@@ -36,7 +36,7 @@ export const open: Verb = {
 };
 
 function openBrowser(url: string): Promise<void> {
-  if (!/^https?:\/\//.test(url)) throw new SandboxdError('the link of the daemon is no web address');
+  if (!/^https?:\/\//.test(url)) throw new SandboxdError('the link of the daemon is not a web address');
   const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
   return new Promise((resolve, reject) => {
     const child = spawn(program, [url], { stdio: 'ignore', detached: true });

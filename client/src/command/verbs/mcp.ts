@@ -113,6 +113,6 @@ export const mcp: Verb = {
 
 async function openDirectory(path: string): Promise<HeldDirectory> {
   return HeldDirectory.open(resolve(path)).catch(({ message }: Error) => {
-    throw new UsageError(`--files: ${path} is no directory that can be used: ${message}`);
+    throw new UsageError(`--files: ${path} is not a directory that can be used: ${message}`);
   });
 }

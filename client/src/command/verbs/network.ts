@@ -121,7 +121,7 @@ async function change(id: string, input: Input, { client, signal }: Session): Pr
   const presets = input.texts('preset');
   const text = input.text('if-generation');
   if (text !== undefined && !/^[1-9]\d{0,15}$/.test(text))
-    throw new UsageError(`--if-generation ${JSON.stringify(text)} is no number of a generation`);
+    throw new UsageError(`--if-generation ${JSON.stringify(text)} is not the number of a generation`);
   const log = input.text('log') as LogMode | undefined;
   const given = {
     ...(text !== undefined && { if_generation: Number(text) }),

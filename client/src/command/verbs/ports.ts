@@ -248,5 +248,5 @@ function toPair(word: string): { readonly local: number; readonly port: number }
 function toPort(word: string): number {
   const port = /^\d{1,5}$/.test(word) ? Number(word) : 0;
   if (port >= 1 && port <= MAX_PORT) return port;
-  throw new UsageError(`${JSON.stringify(word)} is no port from 1 to ${MAX_PORT}`);
+  throw new UsageError(`${JSON.stringify(word)} is not a port from 1 to ${MAX_PORT}`);
 }

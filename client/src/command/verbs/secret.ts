@@ -79,7 +79,7 @@ function toSource(text: string): NonNullable<SecretToStore['source']> {
   const known = KINDS.find((each) => each === kind);
   if (known === undefined || name === undefined)
     throw new UsageError(
-      `--source ${JSON.stringify(text)} is none of ${KINDS.map((each) => `${each}:name`).join(', ')}`,
+      `--source ${JSON.stringify(text)} is not one of ${KINDS.map((each) => `${each}:name`).join(', ')}`,
     );
   return { [known]: name } as NonNullable<SecretToStore['source']>;
 }

@@ -53,11 +53,11 @@ export const readFile = tool({
       return { content: [{ type: 'image', data: bytes.toString('base64'), mimeType }] };
     }
     const part = await readLines(all, { firstLine, firstCharacter, lines, maxChars: MAX_READ_CHARS });
-    if (part === undefined) throw new SandboxdError(`${path} is no text; download_file copies it`);
+    if (part === undefined) throw new SandboxdError(`${path} is not text; download_file copies it`);
     const notes = [
       ...(beginning.length === 0 ? ['[empty]'] : []),
       ...(part.text.includes('\ufffd')
-        ? ['[\ufffd is in the file, or stands for bytes that are no UTF-8]']
+        ? ['[\ufffd is in the file, or stands for bytes that are not UTF-8]']
         : []),
       ...(part.next === undefined ? [] : [`[more follows: ${part.next}]`]),
     ];
@@ -109,7 +109,7 @@ export const editFile = tool({
     if (bytes.length > MAX_EDIT_BYTES)
       throw new SandboxdError(`${path} is too long to be edited: use a command`);
     const before = decode(bytes);
-    if (before === undefined) throw new SandboxdError(`${path} is no text`);
+    if (before === undefined) throw new SandboxdError(`${path} is not text`);
     const count = countOf(before, oldText);
     if (count === 0) throw new SandboxdError(`old_text is not in ${path}; read_file shows what is`);
     if (count > 1 && !isAll)

@@ -50,7 +50,7 @@ export const uploadFile = tool({
       },
     );
     const about = await source.stat();
-    if (!about.isFile()) throw new SandboxdError(`${localPath} is no file`);
+    if (!about.isFile()) throw new SandboxdError(`${localPath} is not a file`);
     const [to, toName] = [posix.dirname(path), posix.basename(path)];
     const header = { mode: about.mode & 0o777, sizeBytes: about.size };
     await files.extract(to, packFile(toName, readChunks(source, about.size), header), { signal });
@@ -113,7 +113,7 @@ function toNames(path: string): string[] {
   return names;
 }
 
-/** Undefined for what is no directory. */
+/** Undefined for what is not a directory. */
 async function enter(parent: HeldDirectory, name: string): Promise<HeldDirectory | undefined> {
   return parent.enter(name).catch((error: unknown) => {
     if (error instanceof SandboxdError) return undefined;

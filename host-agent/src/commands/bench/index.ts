@@ -109,12 +109,12 @@ export async function readResult(path: string): Promise<BenchResult> {
   try {
     value = JSON.parse(await readFile(path, 'utf8'));
   } catch (error) {
-    throw new UsageError(`${path} is no JSON: ${toError(error).message}`);
+    throw new UsageError(`${path} is not JSON: ${toError(error).message}`);
   }
   const { success, data, error } = benchResult.safeParse(value);
   if (success) return data;
   const [issue] = error.issues;
-  throw new UsageError(`${path} is no result of ${FORMAT}: ${issue?.path.join('.')}: ${issue?.message}`);
+  throw new UsageError(`${path} is not a result of ${FORMAT}: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
 export async function runBench(

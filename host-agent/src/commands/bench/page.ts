@@ -16,7 +16,7 @@ export function renderPage(result: BenchResult): string {
     `Made on ${result.made_at.slice(0, 10)} by \`sandboxd bench\` in ${Math.round(result.duration_s)} s.`,
     ...(result.note === undefined ? [] : ['', ...wrap(toText(result.note))]),
     ...(environment.engine.accelerator === 'tcg'
-      ? ['', '**Software emulation (TCG): these are no figures of a host with KVM.**']
+      ? ['', '**Software emulation (TCG): these are not figures of a host with KVM.**']
       : []),
     '',
     ...renderTable(['environment', ''], describeEnvironment(result)),

@@ -69,7 +69,7 @@ export async function examine(
       fault(
         name,
         `cannot be examined: ${toError(error).message}`,
-        'run this as root; report it if that is no help',
+        'run this as root; report it if that does not help',
       ),
     ];
   }

@@ -97,7 +97,7 @@ function readAddresses(
 ): Addresses {
   const text = input.text(flag) ?? 'localhost';
   const name = parseHostName(text);
-  if (name === undefined) throw new UsageError(`--${flag} ${JSON.stringify(text)} is no host name`);
+  if (name === undefined) throw new UsageError(`--${flag} ${JSON.stringify(text)} is not a host name`);
   const { host, port } = name.at;
   const scheme = certificate === undefined ? 'http' : 'https';
   return new Addresses({ scheme, domain: host, aliases, ...(port !== undefined && { port }) });

@@ -114,7 +114,7 @@ export const gateway: Command = {
 function readAllowedHosts(input: Input, hasTls: boolean) {
   return input.texts('allowed-host').map((text) => {
     const name = parseHostName(text);
-    if (name === undefined) throw new UsageError(`--allowed-host ${JSON.stringify(text)} is no host name`);
+    if (name === undefined) throw new UsageError(`--allowed-host ${JSON.stringify(text)} is not a host name`);
     return { scheme: name.scheme ?? (hasTls ? ('https' as const) : ('http' as const)), at: name.at };
   });
 }

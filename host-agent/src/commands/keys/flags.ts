@@ -97,7 +97,7 @@ export function parseExpiry(text: string): number {
         : Number.NaN
       : nowMs + Number(digits) * (UNIT_S[unit] ?? 0) * 1000;
   if (atMs > nowMs) return atMs;
-  const problem = Number.isNaN(atMs) ? 'is no time' : 'is over already';
+  const problem = Number.isNaN(atMs) ? 'is not a time' : 'is over already';
   throw new UsageError(
     `--expires ${JSON.stringify(text)} ${problem}; write 30d, 12h, 90m or 2027-01-31T00:00:00Z`,
   );
@@ -114,5 +114,5 @@ function readJsonFile(path: string): Record<string, unknown> {
   } catch (error) {
     throw new UsageError(`cannot read the policy: ${toError(error).message}`);
   }
-  throw new UsageError(`the policy in ${path} is no JSON object`);
+  throw new UsageError(`the policy in ${path} is not a JSON object`);
 }

@@ -177,7 +177,7 @@ function isPartAFile(field?: string, _type?: string, fileName?: string): boolean
 }
 
 function noForm(error: unknown): E2bError {
-  return new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`);
+  return new E2bError(400, `the upload is not a multipart form: ${(error as Error).message}`);
 }
 
 function damaged({ message }: Error): E2bError {

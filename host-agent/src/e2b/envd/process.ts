@@ -2,6 +2,7 @@
 // pauses and restarts of the daemon, and in forks.
 import { EXEC_FRAME, ExecFrameDecoder, MAX_EXEC_TIMEOUT_S } from '@sandboxd/api';
 import { ApiError, type CommandInfo, ConflictError, type ExecResult } from '@sandboxd/client';
+import { startTimer } from '@sandboxd/proto';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { EnvdCall } from './call.ts';
@@ -126,7 +127,8 @@ export class ProcessService {
     let command: CommandInfo | undefined;
     for await (const message of messages) {
       const parsed = streamedInput.safeParse(message);
-      if (!parsed.success) throw new ConnectError('invalid_argument', 'the message is no input of a process');
+      if (!parsed.success)
+        throw new ConnectError('invalid_argument', 'the message is not input of a process');
       const { start, data } = parsed.data;
       if (start !== undefined) command = await this.#find(call, start.process);
       if (data === undefined) continue;
@@ -221,8 +223,7 @@ async function* follow(
     over.abort();
     if (options.kills) kill(call, command);
   };
-  const timer =
-    timeoutMs === undefined ? undefined : setTimeout(onTimeout, Math.min(timeoutMs, MAX_TIMER_MS));
+  const stopTimeout = timeoutMs === undefined ? undefined : startTimer(timeoutMs, onTimeout);
   try {
     const { body } = await call.requests.stream('readCommandOutput', {
       params: toParams(call, command),
@@ -247,12 +248,9 @@ async function* follow(
     if (error instanceof ApiError) throw new AppError('cancelled', error.message, { cause: error });
     throw error;
   } finally {
-    clearTimeout(timer);
+    stopTimeout?.();
   }
 }
-
-/** Longest delay of a timer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function timedOut(): ConnectError {
   return new ConnectError('deadline_exceeded', 'the time limit of the request has passed');

@@ -64,7 +64,7 @@ function toStep({ type, args, filesHash }: z.output<typeof step>, at: number): S
   const fail = (problem: string): E2bError => new E2bError(400, `step ${at + 1} (${type}): ${problem}`);
   const userOf = (text: string | undefined): string | undefined => {
     if (!text) return undefined;
-    if (!USER.test(text)) throw fail(`${JSON.stringify(text.slice(0, 64))} is no name of a user`);
+    if (!USER.test(text)) throw fail(`${JSON.stringify(text.slice(0, 64))} is not the name of a user`);
     return text;
   };
   if (first === '') throw fail('it has no arguments');
@@ -88,7 +88,8 @@ function toStep({ type, args, filesHash }: z.output<typeof step>, at: number): S
         index % 2 === 0 ? [[name, args[index + 1] ?? ''] as const] : [],
       );
       const bad = pairs.find(([name]) => !VARIABLE.test(name));
-      if (bad !== undefined) throw fail(`${JSON.stringify(bad[0].slice(0, 64))} is no name of a variable`);
+      if (bad !== undefined)
+        throw fail(`${JSON.stringify(bad[0].slice(0, 64))} is not the name of a variable`);
       return { type: 'ENV', pairs };
     }
     case 'WORKDIR':

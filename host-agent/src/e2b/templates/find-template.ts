@@ -69,7 +69,7 @@ function missing({ principal }: Asker, { records }: Catalogue, templateId: strin
     );
   const why = records.find(principal, given)
     ? 'it has no build that has ended well'
-    : 'it is no template, profile, image or snapshot of this host';
+    : 'it is not a template, profile, image or snapshot of this host';
   return new E2bError(404, `template '${templateId}' not found: ${why}`);
 }
 

@@ -21,7 +21,7 @@ export function parseName(text: string): TemplateName {
   if (read !== undefined) return read;
   throw new E2bError(
     400,
-    `${JSON.stringify(text.slice(0, 200))} is no name of a template: it has at most 128 of a-z, 0-9, ., _ and -, ` +
+    `${JSON.stringify(text.slice(0, 200))} is not the name of a template: it has at most 128 of a-z, 0-9, ., _ and -, ` +
       'and may have a tag behind a colon',
   );
 }
@@ -31,6 +31,6 @@ export function parseTag(text: string): string {
   if (TAG.test(text)) return text;
   throw new E2bError(
     400,
-    `${JSON.stringify(text.slice(0, 200))} is no tag: it has at most 128 letters, digits, ., _ and -`,
+    `${JSON.stringify(text.slice(0, 200))} is not a tag: it has at most 128 letters, digits, ., _ and -`,
   );
 }

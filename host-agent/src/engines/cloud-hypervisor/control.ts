@@ -194,7 +194,7 @@ export async function tryConnect(
 async function shakeHands(link: SocketLink, port: number, signal: AbortSignal): Promise<void> {
   link.write([Buffer.from(`CONNECT ${port}\n`)]);
   const line = await link.takeLine(MAX_LINE_BYTES, signal);
-  if (line === undefined && link.isOver) throw new Error(`nobody listens on port ${port} of the guest`);
+  if (line === undefined && link.isOver) throw new Error(`no program listens on port ${port} of the guest`);
   if (line === undefined || !/^OK \d+$/.test(line))
     throw new Error('the VMM did not answer a connection request with OK');
 }

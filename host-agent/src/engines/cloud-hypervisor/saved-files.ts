@@ -51,7 +51,7 @@ export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
     [CONFIG_FILE, config],
     [STATE_FILE, state],
   ]) {
-    if (!isJson(text)) throw incomplete(`${name} is no JSON`);
+    if (!isJson(text)) throw incomplete(`${name} is not JSON`);
   }
   const written = join(from, MEMORY_FILE);
   const saved = { memoryPath: options.memoryPath ?? memoryPathOf(to), statePath: join(to, 'state') };

@@ -81,5 +81,5 @@ export function setFreeDiskSizes(state: SavedState, sizes: readonly number[]): v
 function parse(text: string, id: string): Record<string, unknown> {
   const value: unknown = JSON.parse(text);
   if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
-  throw unknownForm(`${id} is no object`);
+  throw unknownForm(`${id} is not an object`);
 }

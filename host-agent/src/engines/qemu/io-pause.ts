@@ -55,7 +55,7 @@ export class IoPause {
   begin(cause: string): void {
     if (this.#reason !== undefined) return;
     const why = `the host's disk does not take the guest's writes (${cause.toLowerCase()})`;
-    this.#reason = `${why}; it stands still until it does`;
+    this.#reason = `${why}; it is paused until it does`;
     this.#options.log.warn({ reason: this.#reason }, "guest paused: the host's disk rejects its writes");
     this.#options.onBegin?.(why);
     void this.#end();

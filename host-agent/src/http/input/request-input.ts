@@ -181,7 +181,7 @@ export function decodeText(encoded: string, what: string): string {
   const text = decoded(encoded);
   if (text === undefined) {
     const broken = /%(?![\da-f]{2}).{0,2}/i.exec(encoded)?.[0];
-    const found = broken === undefined ? `${show(firstNotUtf8(encoded))}, which is no UTF-8` : show(broken);
+    const found = broken === undefined ? `${show(firstNotUtf8(encoded))}, which is not UTF-8` : show(broken);
     throw new AppError('invalid_argument', `${what} has a bad % escape, ${found}; write % itself as %25`);
   }
   if (!text.includes('\0')) return text;

@@ -1,5 +1,6 @@
 // Commands by id: their status, output and input, and attached clients.
 import { COMMAND_FORMS } from '@sandboxd/api';
+import { startTimer } from '@sandboxd/proto';
 import type { AttachRequest } from '../../guest/command-info.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { AwakeSandbox } from '../../sandboxes/interface.ts';
@@ -56,10 +57,8 @@ export function commandHandlers(
     waitCommand: async ({ params: { id, cid }, query: { timeout_s } }, c) => {
       const commands = await commandsOf(c, id);
       const over = new AbortController();
-      const timer =
-        timeout_s === undefined
-          ? undefined
-          : setTimeout(() => over.abort(), Math.min(timeout_s * 1000, MAX_TIMER_MS));
+      const stopTimeout =
+        timeout_s === undefined ? undefined : startTimer(timeout_s * 1000, () => over.abort());
       const onStopping = (): void => over.abort(new AppError('cancelled', 'the daemon stops'));
       stopping.addEventListener('abort', onStopping, { once: true });
       if (stopping.aborted) onStopping();
@@ -70,7 +69,7 @@ export function commandHandlers(
         if (!over.signal.aborted || stopping.aborted) throw error;
         return toCommandBody(await commands.get(cid, clientSignal(c)));
       } finally {
-        clearTimeout(timer);
+        stopTimeout?.();
         stopping.removeEventListener('abort', onStopping);
       }
     },
@@ -154,6 +153,3 @@ export function commandHandlers(
       toCommandBody(await (await commandsOf(c, id)).kill(cid, grace_s * 1000, clientSignal(c))),
   } satisfies Partial<Handlers>;
 }
-
-/** Longest delay of a timer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -133,7 +133,7 @@ function toRequest(incoming: IncomingMessage, body: Buffer | null, signal: Abort
   const target = incoming.url ?? '/';
   const url = target.startsWith('/') ? `http://localhost${target}` : target;
   if (!URL.canParse(url))
-    throw new HttpError('malformed', 'malformed http request: the target is no valid URL');
+    throw new HttpError('malformed', 'malformed http request: the target is not a valid URL');
   const headers = new Headers();
   for (let at = 0; at + 1 < incoming.rawHeaders.length; at += 2) {
     headers.append(incoming.rawHeaders[at] ?? '', incoming.rawHeaders[at + 1] ?? '');

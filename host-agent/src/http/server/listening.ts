@@ -133,7 +133,7 @@ async function listenAt(server: Server, socket: SocketPath): Promise<() => Promi
       server.close();
       const what =
         errnoOf(cause) === 'EEXIST'
-          ? 'somebody else took its name'
+          ? 'another process took its name'
           : `it has no owner and mode: ${toError(cause).message}`;
       throw new AppError('conflict', `cannot listen on ${path}: ${what}`, { cause });
     } finally {
@@ -197,7 +197,7 @@ async function bindPrivately(
   try {
     const { uid, mode } = await held.stat();
     if (uid !== process.geteuid?.() || (mode & 0o077) !== 0)
-      throw new Error('somebody else took its directory');
+      throw new Error('another process took its directory');
     await bind(server, { path }, name);
     return { path, remove };
   } catch (error) {
@@ -233,7 +233,10 @@ async function removeStale(target: string, path: string): Promise<void> {
     client.once('connect', () => client.destroy());
   });
   if (isServed)
-    throw new AppError('conflict', `cannot listen on ${path}: somebody listens there; choose another path`);
+    throw new AppError(
+      'conflict',
+      `cannot listen on ${path}: another process listens there; choose another path`,
+    );
   unlinkSync(target);
 }
 

@@ -28,7 +28,7 @@ export function findRefusal(
   const unknown = requestedHosts.find((host) => !names.hasHost(host, socket));
   if (unknown !== undefined) {
     const message =
-      `host ${show(unknown)} is no name of this daemon; use ${toExample(socket.localPort)}, or allow it with ` +
+      `host ${show(unknown)} is not a name of this daemon; use ${toExample(socket.localPort)}, or allow it with ` +
       '--allowed-host';
     return new AppError('forbidden', message);
   }
@@ -59,7 +59,8 @@ export function readHosts(request: IncomingMessage): readonly string[] | HttpErr
   if (valuesOf('authorization').length > 1)
     return malformed('there are several authorization headers; send one');
   const requestedHosts = [...hosts, ...readTarget(request)];
-  if (requestedHosts.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
+  if (requestedHosts.some((host) => parseAuthority(host) === undefined))
+    return malformed('its host is invalid');
   return requestedHosts;
 }
 

@@ -161,7 +161,7 @@ export class HttpServer {
   #refuseConnect(): void {
     this.#server.on('connect', async (request: IncomingMessage, socket: Duplex) => {
       const allow = { Allow: 'GET, HEAD, POST' };
-      const message = 'CONNECT is not allowed; this is no proxy';
+      const message = 'CONNECT is not allowed; this is not a proxy';
       const error = await this.#check(request, () => new HttpError('method_not_allowed', message, allow));
       const requestId = newRequestId();
       auditRefusal(this.#audit, request, error, requestId);

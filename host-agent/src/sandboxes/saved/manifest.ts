@@ -5,6 +5,7 @@ import { EGRESS_LOG_MODES } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, toError } from '../../lib/errors.ts';
 import { checksumSparse } from '../../lib/extents.ts';
+import type { ResolvedSandboxOptions } from '../types.ts';
 
 export const SAVED_FORMAT = 2 as const;
 const MANIFEST_FILE = 'manifest.json';
@@ -71,6 +72,51 @@ const bindingSchema = z.strictObject({
   plainHttp: z.literal(true).optional(),
 });
 
+/** A copy's service and ports are its own. `inherited`: what copies get with the options. */
+type SavedOptions = Omit<ResolvedSandboxOptions, 'service' | 'readyPort' | 'publish'> & {
+  readonly inherited?: unknown;
+};
+
+/** All options of the saved sandbox. For what a copy inherits, see inheritOptions. */
+const optionsSchema = z.object({
+  rootfs: rootfsSchema,
+  vcpus: z.number().int(),
+  memoryMib: z.number().int(),
+  diskBytes: z.number().int(),
+  timeoutS: z.number().int(),
+  bootArgs: z.string(),
+  idle: z
+    .object({
+      timeoutS: z.number().int(),
+      action: z.enum(['delete', 'snapshot', 'pause']),
+      keepLast: z.number().int().min(1).optional(),
+      snapshotExpiresS: z.number().int().min(1).optional(),
+    })
+    .optional(),
+  timeoutAction: z.literal('pause').optional(),
+  autoResume: z.literal(false).optional(),
+  /** Absent: nothing. Templates have none: copies of a template are of other clients. */
+  inherited: z
+    .object({
+      labels: z.record(z.string(), z.string()),
+      env: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
+      /** Values are in the registry alone. */
+      secrets: z.array(bindingSchema).readonly().optional(),
+    })
+    .optional(),
+  network: z
+    .object({
+      allowlist: z.array(z.string()).readonly(),
+      rules: z.array(ruleSchema).readonly().optional(),
+      presets: z
+        .array(z.object({ name: z.string(), rules: z.array(ruleSchema).readonly() }))
+        .readonly()
+        .optional(),
+      log: z.enum(EGRESS_LOG_MODES).optional(),
+    })
+    .optional(),
+} satisfies Record<keyof SavedOptions, z.ZodType>);
+
 export const manifestSchema = z.object({
   formatVersion: z.literal(SAVED_FORMAT),
   createdAt: z.string(),
@@ -81,72 +127,11 @@ export const manifestSchema = z.object({
   owner: z.string().optional(),
   /** Of a template: hash of the service that runs in it, and is ready. */
   service: z.string().optional(),
-  /** All options of the saved sandbox. For what a copy inherits, see inheritOptions. */
-  options: z.object({
-    rootfs: rootfsSchema,
-    vcpus: z.number().int(),
-    memoryMib: z.number().int(),
-    diskBytes: z.number().int(),
-    timeoutS: z.number().int(),
-    bootArgs: z.string(),
-    idle: z
-      .object({
-        timeoutS: z.number().int(),
-        action: z.enum(['delete', 'snapshot', 'pause']),
-        keepLast: z.number().int().min(1).optional(),
-        snapshotExpiresS: z.number().int().min(1).optional(),
-      })
-      .optional(),
-    timeoutAction: z.literal('pause').optional(),
-    autoResume: z.literal(false).optional(),
-    /** Absent: nothing. Templates have none: copies of a template are of other clients. */
-    inherited: z
-      .object({
-        labels: z.record(z.string(), z.string()),
-        env: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
-        /** Values are in the registry alone. */
-        secrets: z.array(bindingSchema).readonly().optional(),
-      })
-      .optional(),
-    network: z
-      .object({
-        allowlist: z.array(z.string()).readonly(),
-        rules: z.array(ruleSchema).readonly().optional(),
-        presets: z
-          .array(z.object({ name: z.string(), rules: z.array(ruleSchema).readonly() }))
-          .readonly()
-          .optional(),
-        log: z.enum(EGRESS_LOG_MODES).optional(),
-      })
-      .optional(),
-  }),
+  options: optionsSchema,
   /** Whether the guest may have been saved in the middle of a frame. */
   needsResync: z.boolean(),
   files: z.object({ memory: fileSchema, state: fileSchema, disk: fileSchema }),
 });
-
-/** Version 1 listed the options at the top level, and had only profiles. */
-const firstSchema = manifestSchema.omit({ options: true }).extend({
-  formatVersion: z.literal(1),
-  profile: rootfsSchema.omit({ kind: true }),
-  vcpus: z.number().int(),
-  memoryMib: z.number().int(),
-  diskBytes: z.number().int(),
-  timeoutS: z.number().int(),
-});
-
-function upgrade({
-  profile,
-  vcpus,
-  memoryMib,
-  diskBytes,
-  timeoutS,
-  ...rest
-}: z.infer<typeof firstSchema>): SavedManifest {
-  const rootfs = { kind: 'profile', ...profile } as const;
-  const options = { rootfs, vcpus, memoryMib, diskBytes, timeoutS, bootArgs: '' };
-  return { ...rest, formatVersion: SAVED_FORMAT, options };
-}
 
 export type SavedManifest = z.infer<typeof manifestSchema>;
 type SavedFile = z.infer<typeof fileSchema>;
@@ -196,7 +181,7 @@ export async function writeManifest(dir: string, manifest: SavedManifest): Promi
 export async function readManifest(dir: string): Promise<SavedManifest> {
   try {
     const text = await readFile(join(dir, MANIFEST_FILE), 'utf8');
-    return z.union([manifestSchema, firstSchema.transform(upgrade)]).parse(JSON.parse(text));
+    return manifestSchema.parse(JSON.parse(text));
   } catch (error) {
     throw new AppError(
       'internal',

@@ -189,7 +189,7 @@ t.test('a destination that cannot be had is named as it was given', (t) => {
   symlinkSync('nowhere', join(dir, 'link'));
   for (const path of [`${dir}/file`, `${dir}/./file/x/y`, `${dir}//new/../file/x`, `${dir}/link/x`])
     t.throws(() => put(path, { name: 'a' }), {
-      message: `destination ${JSON.stringify(path)} goes through something that is no directory`,
+      message: `destination ${JSON.stringify(path)} goes through something that is not a directory`,
     });
   t.end();
 });

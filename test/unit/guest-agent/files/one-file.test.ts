@@ -193,7 +193,7 @@ t.test('what cannot be read is refused by name, and nothing of it stays open', a
   for (const [path, code, message] of [
     [join(dir, 'directory'), 'is_directory', /directory" is a directory; format=tar gives what is in it$/],
     [join(dir, 'absent'), 'not_found', /absent" does not exist$/],
-    [join(dir, 'file/below'), 'not_directory', /goes through something that is no directory$/],
+    [join(dir, 'file/below'), 'not_directory', /goes through something that is not a directory$/],
     [join(dir, 'loop'), 'invalid', /too many symbolic links/],
     [join(dir, 'socket'), 'invalid', /is a socket; only regular files can be read$/],
     ['/dev/null', 'invalid', /is a character device; only regular files/],

@@ -88,7 +88,7 @@ const BROKEN: Readonly<Record<string, { edit: (lines: string[]) => string[]; pro
   },
   'a line of somebody else': {
     edit: (lines) => [...lines.slice(0, 4), '{"event":"request"}', ...lines.slice(4)],
-    problem: /is none of the trail/,
+    problem: /is not of the trail/,
   },
   'nothing left': { edit: () => [], problem: /was changed, or is none|missing at the end/ },
 };
@@ -139,7 +139,7 @@ t.test('a torn line in the middle is no crash', async (t) => {
   const { files, verify } = await written(t, 30, SMALL);
   const [first = ''] = files();
   appendFileSync(first, '{"seq"');
-  t.match((await verify()).problems.join(), /behind its last line are no line, and another file follows/);
+  t.match((await verify()).problems.join(), /after its last line are not a line, and another file follows/);
 });
 
 t.test('a daemon that is killed has lost nothing that it wrote', async (t) => {

@@ -208,7 +208,7 @@ t.test('a switch is on by its name alone, and where it is true', async (t) => {
 
 t.test('unknown variables of our prefix are only warned of', async (t) => {
   const { warnings } = load([], { SANDBOXD_SERVICE_HOST: '10.0.0.1', SANDBOXDX: '1' });
-  t.same(warnings, ['environment variable SANDBOXD_SERVICE_HOST is no setting and is ignored']);
+  t.same(warnings, ['environment variable SANDBOXD_SERVICE_HOST is not a setting and is ignored']);
 });
 
 t.test('help, version and the printed configuration', async (t) => {

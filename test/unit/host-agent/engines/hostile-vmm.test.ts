@@ -173,7 +173,7 @@ t.test('memory that a VMM only says is its guest’s', async (t) => {
   const holder = spawn('sh', ['-c', 'exec 3<>"$0" 4<"$0" 3>&-; echo ready; exec sleep 600', pipe]);
   t.teardown(() => holder.kill());
   await once(holder.stdout, 'data');
-  await t.rejects(openProcessFile(`/proc/${holder.pid}/fd/4`), /is no regular file/);
+  await t.rejects(openProcessFile(`/proc/${holder.pid}/fd/4`), /is not a regular file/);
 });
 
 t.test('a link to the socket of another VM is not followed', async (t) => {
@@ -187,7 +187,7 @@ t.test('a link to the socket of another VM is not followed', async (t) => {
   await t.rejects(connectUnix(join(dir, 'agent.sock')));
   await t.rejects(connectLink(join(dir, 'agent.sock')));
   await t.rejects(new VmmApi(join(dir, 'agent.sock')).ping({ timeoutMs: 5000 }));
-  await t.rejects(connectUnix(join(dir, 'shadow')), /is no socket/);
+  await t.rejects(connectUnix(join(dir, 'shadow')), /is not a socket/);
   t.equal(connections, 0);
   (await connectUnix(join(dir, 'other.sock'))).destroy();
 });

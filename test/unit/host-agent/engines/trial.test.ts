@@ -144,8 +144,8 @@ t.test('a guest that does not get as far says how far it got', async (t) => {
     [{ first: [1, 2], ends: true }, 'cannot reach the first program of a guest: the guest ended', 'guest'],
     [{ first: [], ends: true }, 'cannot reach the first program of a guest: the guest ended', 'guest'],
     [{ copy: [4], ends: true }, 'cannot have a restored guest go on: the copy ended', 'copy'],
-    [{ copy: [1, 2] }, 'cannot have a restored guest go on: it began anew', undefined],
-    [{ copy: [3, 4] }, 'cannot have a restored guest go on: it began anew', undefined],
+    [{ copy: [1, 2] }, 'cannot have a restored guest go on: it began again', undefined],
+    [{ copy: [3, 4] }, 'cannot have a restored guest go on: it began again', undefined],
     [
       { save: () => Promise.reject(new Error('no room\nregisters')) },
       'cannot save a guest: no room',

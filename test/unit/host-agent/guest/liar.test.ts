@@ -72,7 +72,7 @@ t.test('bytes of a file that arrive before its size do not reach a client', asyn
   await guest.connect();
   await t.rejects(guest.files.pullFile('/x', 1000), {
     code: 'guest_unreachable',
-    message: /bytes of a file before what is said of it/,
+    message: /bytes of a file before its description/,
   });
 });
 

@@ -95,7 +95,7 @@ const REFUSED: Readonly<Record<string, readonly [layers: readonly Layer[], messa
   'an unknown type': [[[{ name: 'a', flag: 'Q' }]], /of the type "Q", which is not known/],
   'a wrong checksum': [
     [Buffer.concat([Buffer.from('no tar at all'.padEnd(512, '0')), Buffer.alloc(1024)])],
-    /no tar archive/,
+    /not a tar archive/,
   ],
   'more entries than any image': [
     [Array.from({ length: 1001 }, (_, n) => file(`f${n}`, ''))],

@@ -167,7 +167,7 @@ t.test('a link in place of the blobs has nothing of the host removed', async (t)
   symlinkSync(outside, join(dataDir, 'images/oci/blobs/sha256'));
   await world.openImages(dataDir).then(
     (images) => images.close(),
-    (error) => t.match(error, { message: 'sha256 is no file of its own' }),
+    (error) => t.match(error, { message: 'sha256 is not a file of its own' }),
   );
   t.same(readdirSync(outside), ['precious']);
 });

@@ -135,7 +135,7 @@ t.test('20, 23: a hello that is not finished in 5 s, and a client that waits for
   }
   t.same(seen, []);
   await until(() => records.length === 3);
-  t.match(records.map(({ reason }) => reason).sort(), [/said no name/, /took too long/, /took too long/]);
+  t.match(records.map(({ reason }) => reason).sort(), [/sent no name/, /took too long/, /took too long/]);
 });
 
 t.test('24: a second hello, for which the server asked, must have the same name', async (t) => {

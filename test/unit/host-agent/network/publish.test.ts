@@ -197,7 +197,7 @@ t.test('a port that anybody has is taken, and free again after a delete', async 
   for (const hostIp of ['1.2.3.4', 'fe80::1', broadcast, '127.255.255.255'])
     await t.rejects(manager.create({ publish: [{ hostIp, hostPort: 1, guestPort: 1 }] }), {
       code: 'invalid_argument',
-      message: `host_ip ${hostIp} is no address of this host; leave it out for all of them`,
+      message: `host_ip ${hostIp} is not an address of this host; leave it out for all of them`,
     });
   const many = (count: number) =>
     Array.from({ length: count }, (_, at) => ({ hostIp: '127.0.0.1', hostPort: 10_000 + at, guestPort: 80 }));

@@ -76,7 +76,7 @@ t.test('a truncated, changed or extended archive is refused, and nothing of it r
   for (const [what, archive] of bad)
     await t.rejects(
       importOf(manager, archive),
-      { code: 'invalid_argument', message: /no snapshot that can be/ },
+      { code: 'invalid_argument', message: /not a snapshot that can be/ },
       what,
     );
   t.same(manager.listSnapshots(), []);
@@ -141,7 +141,7 @@ t.test('fields of an untrusted archive are bounded by what a snapshot can be', a
     [options({ diskBytes: 2 ** 31 }), 'invalid_argument', /disk_bytes is 2147483648/],
     [options({ timeoutS: 2 ** 32 }), 'invalid_argument', /timeout_s is/],
     [options({ idle: { timeoutS: -1, action: 'delete' } }), 'invalid_argument', /idle_timeout_s is -1/],
-    [options({ network: { allowlist: ['a b'] } }), 'invalid_argument', /what is no host name/],
+    [options({ network: { allowlist: ['a b'] } }), 'invalid_argument', /an entry that is not a host name/],
     [rootfs({ kind: 'agent' }), 'invalid_argument', /before it had a root filesystem/],
     [rootfs({ digest: 'other' }), 'conflict', /needs the root filesystem other .*; this host has /],
     [rootfs({ name: 'nowhere' }), 'conflict', /which this host does not have: unknown profile nowhere/],

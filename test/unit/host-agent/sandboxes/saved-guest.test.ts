@@ -6,15 +6,16 @@ import { describeFile, writeManifest } from '../../../../host-agent/src/sandboxe
 import { findDifferences, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { makeSaved, scratch } from '../../../support/saved-guests.ts';
 
-t.test('a saved guest of the first format can still be copied', async (t) => {
-  const dir = join(await scratch(t), 'old');
+t.test('a saved guest of another format is refused', async (t) => {
+  const dir = join(await scratch(t), 'other');
   const { manifest } = await makeSaved(dir);
-  const { options, ...rest } = manifest;
-  const { kind: _, ...profile } = options.rootfs;
-  const { vcpus, memoryMib, diskBytes, timeoutS } = options;
-  const old = { ...rest, formatVersion: 1, profile, vcpus, memoryMib, diskBytes, timeoutS };
-  await writeFile(join(dir, 'manifest.json'), JSON.stringify(old));
-  t.same((await SavedGuest.open(dir)).manifest, manifest);
+  for (const formatVersion of [1, 3]) {
+    await writeFile(join(dir, 'manifest.json'), JSON.stringify({ ...manifest, formatVersion }));
+    await t.rejects(SavedGuest.open(dir), {
+      code: 'internal',
+      message: /this daemon can read: .*formatVersion/s,
+    });
+  }
 });
 
 t.test('a saved guest detects damage, and is not removed while it is used', async (t) => {

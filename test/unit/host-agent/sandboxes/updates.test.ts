@@ -136,9 +136,9 @@ t.test('limits of a key bound the whole lifetime; repeated changes do not prolon
   const { id } = await red.create({ timeoutS: 50, idle: { timeoutS: 50, action: 'delete' } });
   await red.update(id, { timeoutS: 90 });
   for (const [patch, message] of [
-    [{ timeoutS: 0 }, /timeout_s from the creation on 0, which is no end, is over max_timeout_s 100/],
+    [{ timeoutS: 0 }, /timeout_s from the creation on 0, which means no end, is over max_timeout_s 100/],
     [{ timeoutS: 101 }, /timeout_s from the creation on 10\d is over max_timeout_s 100/],
-    [{ idleTimeoutS: 0 }, /idle_timeout_s 0, which is no end, is over max_idle_timeout_s 50/],
+    [{ idleTimeoutS: 0 }, /idle_timeout_s 0, which means no end, is over max_idle_timeout_s 50/],
     [{ idleTimeoutS: 51 }, /idle_timeout_s 51 is over/],
   ] as const)
     await t.rejects(red.update(id, patch), { code: 'forbidden', message });

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Sealer } from '../../../../host-agent/src/lib/seal.ts';
 import { SecretSources, SecretStore } from '../../../../host-agent/src/secrets/index.ts';
-import { readCommand } from '../../../../host-agent/src/secrets/source-command.ts';
+import { readCommand } from '../../../../host-agent/src/secrets/sources.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { until } from '../../../support/until.ts';
 

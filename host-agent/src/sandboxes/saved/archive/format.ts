@@ -63,5 +63,5 @@ export const archiveManifestSchema = z.strictObject({
 export type ArchiveManifest = z.infer<typeof archiveManifestSchema>;
 
 export function badArchive(what: string): AppError {
-  return new AppError('invalid_argument', `the archive is no snapshot that can be imported: ${what}`);
+  return new AppError('invalid_argument', `the archive is not a snapshot that can be imported: ${what}`);
 }

@@ -108,8 +108,8 @@ t.test('memory on another file system is copied, and missing memory is an error'
 t.test('what a VMM did not save whole is refused', async (t) => {
   const start = 'the VMM did not save everything: ';
   for (const [name, content, what] of [
-    ['config.json', '', 'config.json is no JSON'],
-    ['state.json', '{', 'state.json is no JSON'],
+    ['config.json', '', 'config.json is not JSON'],
+    ['state.json', '{', 'state.json is not JSON'],
     ['memory-ranges', 'short', `memory-ranges has 5 bytes, not ${CONTENT.length}`],
   ] as const) {
     const { memoryPath, collect } = makeSaved(`part-${name}`);

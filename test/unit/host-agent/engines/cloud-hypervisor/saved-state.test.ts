@@ -86,8 +86,8 @@ t.test('a disk that no driver has gets another size, and no other', async (t) =>
   t.equal(state.read('device-manager', 'disk1'), disk(77));
   for (const [change, what] of [
     [{ '_virtio-pci-disk1': pci('no') }, 'nothing says whether a driver has disk1'],
-    [{ '_virtio-pci-disk1': 'null' }, 'disk1 is no object'],
-    [{ '_virtio-pci-disk1': '7' }, 'disk1 is no object'],
+    [{ '_virtio-pci-disk1': 'null' }, 'disk1 is not an object'],
+    [{ '_virtio-pci-disk1': '7' }, 'disk1 is not an object'],
     [{ disk1: disk(6, { config: null }) }, 'disk1 has no size'],
     [{ disk1: disk(6, { config: 'capacity' }) }, 'disk1 has no size'],
     [{ disk1: disk(6, { config: {}, disk_nsectors: undefined }) }, 'disk1 has no size'],

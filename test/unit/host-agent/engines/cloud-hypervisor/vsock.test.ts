@@ -49,7 +49,7 @@ t.test('a connection request over the guest’s socket', async (t) => {
   });
   t.equal(await read(await tryConnect(path, 1024, 5000)), 'later');
   answers.push((socket) => void socket.end());
-  await t.rejects(tryConnect(path, 1024, 5000), { message: 'nobody listens on port 1024 of the guest' });
+  await t.rejects(tryConnect(path, 1024, 5000), { message: 'no program listens on port 1024 of the guest' });
   answers.push((socket) => void socket.destroy());
   await t.rejects(tryConnect(path, 1024, 5000), Error);
   answers.push((socket) => void socket.write('NO\n'));

@@ -140,7 +140,7 @@ t.test('states of a guest are distinguished', async (t) => {
     'what it said says more',
   );
   t.same(await state('io-error'), { kind: 'runs' });
-  t.match(control.ioPauseReason, /\(an input\/output error\); it stands still until it does$/);
+  t.match(control.ioPauseReason, /\(an input\/output error\); it is paused until it does$/);
   t.match(seen.causes, [/\(an input\/output error\)$/]);
   seen.isOver = true;
 });
@@ -238,7 +238,7 @@ t.test('a guest without waiting callers is paused and resumed as well', async (t
   await control.connect(soon());
   qemu.status = 'io-error';
   t.same(await control.readState(), { kind: 'runs' });
-  t.match(control.ioPauseReason, /it stands still until it does$/);
+  t.match(control.ioPauseReason, /it is paused until it does$/);
   qemu.status = 'running';
   await until(() => control.ioPauseReason === undefined, 'its going on');
   t.same(seen.causes, []);

@@ -29,7 +29,7 @@ function standing(t: Test) {
 t.test('it is tried again until the guest runs', async (t) => {
   const { seen, standstill } = standing(t);
   await until(() => seen.resumes >= 2, 'two tries');
-  t.match(standstill.reason, /\(no space left on device\); it stands still until it does$/);
+  t.match(standstill.reason, /\(no space left on device\); it is paused until it does$/);
   t.equal(seen.resumed, 0);
   seen.status = 'running';
   await until(() => standstill.reason === undefined, 'its end');

@@ -38,7 +38,7 @@ t.test('invalid % escapes and bytes that are not UTF-8 are named', async (t) => 
   for (const [text, message] of [
     ['a%zz', 'path has a bad % escape, "%zz"; write % itself as %25'],
     ['a%2', 'path has a bad % escape, "%2"; write % itself as %25'],
-    ['%C3%A4/%FF%41', 'path has a bad % escape, "%FF%41", which is no UTF-8; write % itself as %25'],
+    ['%C3%A4/%FF%41', 'path has a bad % escape, "%FF%41", which is not UTF-8; write % itself as %25'],
     ['a%00b', /^path has a NUL character, got "a.*b"; leave it out$/],
   ] as const) {
     t.throws(() => decodeText(text, 'path'), { code: 'invalid_argument', message });

@@ -238,7 +238,7 @@ t.test('a WebSocket request has no body, and a target is a URL', async (t) => {
     socket.destroy();
   }
   const odd = await take({ method: 'GET', url: 'http://[/' });
-  t.match(odd.said, /^HTTP\/1.1 400 .*the target is no valid URL/s);
+  t.match(odd.said, /^HTTP\/1.1 400 .*the target is not a valid URL/s);
   t.equal(seen.length, 0);
   const empty = await take({ ...get, headers: { 'content-length': '0' } });
   t.match(empty.said, /^HTTP\/1.1 404 .*\r\n\r\nanswer$/s);

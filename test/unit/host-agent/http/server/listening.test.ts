@@ -109,7 +109,7 @@ t.test('a file that replaces the socket gets neither its owner nor its mode', as
   });
   await t.rejects(listenOn(server, { path, owner: 'daemon', mode: 0o666 }), {
     code: 'conflict',
-    message: `cannot listen on ${path}: somebody else took its name`,
+    message: `cannot listen on ${path}: another process took its name`,
   });
   const { mode, uid } = await stat(secret);
   t.same([mode & 0o777, uid], [0o600, 0]);
@@ -163,7 +163,7 @@ t.test('the socket of a killed daemon is replaced, one in use is not', async (t)
   });
   await t.rejects(listenOn(serverOf(t), { path }), {
     code: 'conflict',
-    message: `cannot listen on ${path}: somebody listens there; choose another path`,
+    message: `cannot listen on ${path}: another process listens there; choose another path`,
   });
   made.close();
   const stale = join(dir, 'stale');

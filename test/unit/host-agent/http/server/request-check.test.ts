@@ -60,20 +60,20 @@ t.test('of the names that a request calls each must be the daemon’s', async (t
       /^400 .*there are 2 host headers; send one$/,
     ],
     [{ headers: [] }, /^400 .*the host header is missing$/],
-    [{ headers: [host('a b')] }, /^400 .*its host is none$/],
-    [{ headers: [host('')] }, /^400 .*its host is none$/],
+    [{ headers: [host('a b')] }, /^400 .*its host is invalid$/],
+    [{ headers: [host('')] }, /^400 .*its host is invalid$/],
     [
       { headers: [host('evil.example')] },
-      /^403 host "evil.example" is no name of this daemon; use localhost:8080, or/,
+      /^403 host "evil.example" is not a name of this daemon; use localhost:8080, or/,
     ],
     [
       { headers: [host('evil.example')], port: undefined },
-      /^403 host "evil.example" is no name of this daemon; use localhost, or/,
+      /^403 host "evil.example" is not a name of this daemon; use localhost, or/,
     ],
     [{ url: 'HTTP://evil.example/x' }, /^403 host "evil.example"/],
     [{ url: 'h2+a-b.c://evil.example?x' }, /^403 host "evil.example"/],
     [{ url: 'http://evil.example#x' }, /^403 host "evil.example"/],
-    [{ url: 'http:///x' }, /^400 .*its host is none$/],
+    [{ url: 'http:///x' }, /^400 .*its host is invalid$/],
     [{ headers: [], httpVersion: '1.0', url: 'http://evil.example/' }, /^403/],
   ] as const)
     t.match(refusal(head), said, JSON.stringify(head));
