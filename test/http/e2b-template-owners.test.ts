@@ -49,7 +49,7 @@ t.test('by name each key gets only what its own tenant has', async (t) => {
   const status = `/templates/${asked.json.templateID}/builds/${asked.json.buildID}/status`;
   let ended: Json;
   for (ended = {}; ended.status !== 'error'; ) ended = (await e2b.ask('GET', status, { key: evil })).json;
-  t.notMatch(ended.reason.message, /not found: it is no template/, 'an image without a tag is one');
+  t.notMatch(ended.reason.message, /not found: it is not a template/, 'an image without a tag is one');
 });
 
 t.test('a template that has no build hides nothing, and is not made without the right', async (t) => {
