@@ -11,6 +11,8 @@ const PAGE_ITEMS = 500;
 /** Of one page; one that is larger is asked for again with fewer objects, down to one. */
 const MAX_PAGE_BYTES = 16 * 2 ** 20;
 const FEWER = 4;
+/** After a page that is not: strangers place large objects between the others. */
+const MORE = 2;
 /** A page of few objects arrives within it from a server that is far away. */
 const PAGE_TIMEOUT_MS = 30_000;
 /** Of one event: an object has at most 1.5 MiB in etcd, and six bytes of JSON for some of its characters. */
@@ -122,6 +124,7 @@ export class Watch<T> {
       // Page by page: objects of others may be large, and many.
       objects.push(...items.flatMap((item) => read(item) ?? []));
       if (objects.length > MAX_OBJECTS) throw new Error(`there are more than ${MAX_OBJECTS} objects`);
+      limit = Math.min(PAGE_ITEMS, limit * MORE);
       next = metadata.continue || undefined;
       if (next !== undefined) continue;
       onList(objects);
