@@ -258,7 +258,7 @@ t.test('sandboxes of a cordoned node move; an eviction waits for that', async (t
     ...{ method: 'POST', path: '/api/v1/namespaces' },
     body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
   });
-  const settings = makeStoreSettings(t, (await startS3(t)).url);
+  const settings = makeStoreSettings(t, process.env.S3 ?? (await startS3(t)).url);
   const names = ['d', 'e'].map((name) => `${name}-${RUN}`);
   const paths = [...names.map((name) => `/api/v1/nodes/${name}`), `/api/v1/namespaces/${namespace}`];
   t.teardown(async () => {
