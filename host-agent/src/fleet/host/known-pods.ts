@@ -81,8 +81,9 @@ export class KnownPods {
   }
 
   /** What this host wrote into the status of a pod: our own watch may be behind. */
-  setPhase(pod: KnownPod, phase: string): void {
-    if (this.#known.get(pod.id)?.uid === pod.uid) this.#known.set(pod.id, { ...pod, phase });
+  setPhase({ id, uid }: Pick<KnownPod, 'id' | 'uid'>, phase: string): void {
+    const now = this.#known.get(id);
+    if (now?.uid === uid) this.#known.set(id, { ...now, phase });
   }
 
   /** Whose turn work for it is: namespaces outside the fleet share one. */
