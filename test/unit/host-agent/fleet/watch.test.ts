@@ -71,7 +71,7 @@ t.test('a page that is too large is asked for again in parts, and strangers are 
     lists.map((list) => list.length),
     [20],
   );
-  t.same(limits, [500, 125, 31, 7, 14, 28, 7, 14]);
+  t.same(limits, [500, 125, 31, 7, 7, 7, 14, 14]);
 });
 
 t.test('one large object makes the pages after it no smaller for good', async (t) => {
