@@ -314,7 +314,7 @@ t.test('sandboxes of a cordoned node move; an eviction waits for that', async (t
   const answers = new Set<unknown>();
   const remove = async (id: string): Promise<boolean> => {
     const { status, body } = await ask(url, 'DELETE', `/sandboxes/${id}`);
-    answers.add(status === 503 ? body.error.replaceAll(id, 'it') : status);
+    answers.add(status === 503 ? String(body.error).replaceAll(id, 'it') : status);
     return status === 204;
   };
   // Until its place says so, one that has come is answered as one that moves.
