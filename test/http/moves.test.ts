@@ -294,7 +294,7 @@ t.test('a claim that is damaged: its sandbox can be deleted, and others come bac
   await drain(a);
   const [second = ''] = parkedIn(hosts);
   hosts.s3.objects.set(second.replace('/sandboxes/', '/claims/'), {
-    body: Buffer.from('damaged'),
+    body: Buffer.alloc(9000, 'larger than any of ours'),
     writtenMs: Date.now(),
   });
   hosts.s3.objects.delete(second);
@@ -304,6 +304,20 @@ t.test('a claim that is damaged: its sandbox can be deleted, and others come bac
   });
   hosts.s3.objects.delete(second.replace('/sandboxes/', '/claims/'));
   t.equal((await a.ask('DELETE', `/sandboxes/${other}`)).status, 204);
+});
+
+t.test('garbage beside a sandbox that is offered keeps it from no host', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  const id = await create(a);
+  await drain(a);
+  const [parked = ''] = parkedIn(hosts);
+  const beside = (digit: string): string => parked.replace(/[^/]+$/, digit.repeat(32));
+  const garbage = { body: Buffer.from('garbage'), writtenMs: Date.now() };
+  hosts.s3.objects.set(beside('0'), garbage);
+  hosts.s3.objects.set(beside('1'), garbage);
+  hosts.s3.objects.set(beside('1').replace('/sandboxes/', '/claims/'), garbage);
+  t.match(await resume(b, id), { status: 200, body: { id, state: 'running' } });
 });
 
 t.test('one key cannot look for unknown sandboxes without a limit', async (t) => {

@@ -6,7 +6,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
-import { AppError, firstLine } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
 import type { StoreManifest } from '../../snapshot-store/index.ts';
@@ -169,16 +169,24 @@ export class Arrivals {
   async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
     const { shared, records } = this.#deps;
     const { store } = shared;
+    let damage: unknown;
     for (const each of await store.parked.find(id, signal)) {
       const departure = each.slice(id.length + 1);
-      const holder = await store.parked.readClaim(each, signal);
-      const own = records.get(id);
-      if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
-      if (holder === undefined && onlyOwn) continue;
-      const manifest = await store.read(each, signal);
-      if (manifest === undefined) continue;
-      return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
+      try {
+        const holder = await store.parked.readClaim(each, signal);
+        const own = records.get(id);
+        if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
+        if (holder === undefined && onlyOwn) continue;
+        const manifest = await store.read(each, signal);
+        if (manifest === undefined) continue;
+        return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
+      } catch (error) {
+        // Who writes into the bucket keeps no host from what is whole.
+        if (!isAppError(error) || error.code !== 'internal') throw error;
+        damage ??= error;
+      }
     }
+    if (damage !== undefined) throw damage;
     // Nothing of this host is in the store any more.
     if (records.get(id) !== undefined) await records.remove(id);
     return undefined;
