@@ -75,7 +75,7 @@ export class Turns {
     await Promise.all(this.#running.values());
   }
 
-  /** Without a look at all that wait: a group may have many, and each change comes here. */
+  /** It reads no list of all that wait: a group may have many, and each change comes here. */
   #next(): void {
     const { atOnce, share } = this.#shares;
     for (let isAny = true; isAny; ) {

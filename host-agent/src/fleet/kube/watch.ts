@@ -11,7 +11,7 @@ const PAGE_ITEMS = 500;
 /** Of one page; one that is larger is asked for again with fewer objects, down to one. */
 const MAX_PAGE_BYTES = 16 * 2 ** 20;
 const FEWER = 4;
-/** After so many pages that are not: strangers place large objects between the others. */
+/** After so many pages that are not: any user may put large objects between the others. */
 const MORE = 2;
 const MORE_AFTER = 3;
 /** A page of few objects arrives within it from a server that is far away. */

@@ -42,7 +42,7 @@ export type ForeignPod = {
   readonly endsWithinS: number | undefined;
 };
 
-/** What is kept of each: strangers can bind many to a host, each with much text. Creates read theirs again. */
+/** What is kept of each: authors can bind many to a host, each with much text. Creates read theirs again. */
 export type KnownPod = Pick<ForeignPod, 'id' | 'namespace' | 'name' | 'uid' | 'container'> &
   Pick<ForeignPod, 'phase' | 'status' | 'endsWithinS'> & {
     /** Of all that its author chooses. */

@@ -1,5 +1,5 @@
-// Pods of places that gateways make by themselves, for sandboxes that move or have lost theirs: a few at once, since they
-// share the connections of creates, and none for a while in a namespace that was refused one.
+// Pods of places that gateways make by themselves, for sandboxes that move or have lost theirs: a few at once, since
+// they share the connections of creates, and none for a while in a namespace that was refused one.
 import PQueue from 'p-queue';
 import { backOffMs } from '../../lib/back-off.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
