@@ -133,23 +133,19 @@ export class Arrivals {
       if (arrived !== undefined && isVisible(arrived.sandbox.record.owner)) return arrived;
       work = this.#running.get(id);
     }
-    if (work === undefined) {
-      // Ids come from clients.
-      if (this.#running.size >= MAX_AT_ONCE)
-        throw new AppError('exhausted', 'many sandboxes arrive, or are looked for; try again', {
-          retryAfterS: 2,
-        });
-      work = track(async (signal) => {
-        const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
-        if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
-        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
-        return { sandbox, wasRunning: offer.parked.wasRunning };
-      }).finally(() => this.#running.delete(id));
-      this.#running.set(id, work);
-    }
-    const arrived = await work;
-    if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
-    return arrived;
+    // Ids come from clients. The answer of another caller's work, who may see less, is not this one's.
+    if (work !== undefined || this.#running.size >= MAX_AT_ONCE)
+      throw new AppError('exhausted', 'many sandboxes arrive, or are looked for; try again', {
+        retryAfterS: 2,
+      });
+    const own = track(async (signal) => {
+      const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
+      if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
+      const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
+      return { sandbox, wasRunning: offer.parked.wasRunning };
+    }).finally(() => this.#running.delete(id));
+    this.#running.set(id, own);
+    return await own;
   }
 
   /** What the store offers. AppError not_found, upstream. */
