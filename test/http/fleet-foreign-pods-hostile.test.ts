@@ -124,6 +124,22 @@ t.test('a pod with a copy of a seal has one sandbox, which ends with it', async 
   t.equal(await found(), 404);
 });
 
+t.test('a pod of a gateway whose requests are lowered ends its sandbox', async (t) => {
+  const { fleet, host, key } = await start(t);
+  const acme = { authorization: `Bearer ${key}` };
+  fleet.api.namespaces.add(NAMESPACE);
+  const { url } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', { vcpus: 1, memory_mib: 256 }, acme);
+  const name = String(body.id).replace('_', '-');
+  const pod = await phaseOf(fleet, name, 'Running');
+  const [container] = pod.spec.containers;
+  const resources = { ...container.resources, requests: { cpu: '1m', memory: '1Mi' } };
+  fleet.api.objects.change('pods', pod, { spec: { containers: [{ ...container, resources }] } });
+  await until(() => podOf(fleet, name) === undefined, 'no pod');
+  t.equal(host.daemon.manager.list().length, 0);
+  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`, undefined, acme)).status, 404);
+});
+
 t.test('a label that is changed later ends the sandbox', async (t) => {
   const { fleet, host } = await start(t);
   await makePod(fleet, 'one');
