@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
-import { ForeignPods, type PodRecord } from '../../host-agent/src/fleet/index.ts';
+import { ForeignPods, type KubeClient, type PodRecord } from '../../host-agent/src/fleet/index.ts';
+import type { KubeRequest } from '../../host-agent/src/fleet/kube/client.ts';
 import { ask, type Fleet, type FleetHost, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -56,11 +57,12 @@ function openPods(
   t: Test,
   fleet: Fleet,
   given: Partial<ConstructorParameters<typeof ForeignPods>[0]['sandboxes']>,
+  client = fleet.client(),
 ) {
   const records = new Map<string, PodRecord>();
   const made = new Set<string>();
   const pods = new ForeignPods({
-    ...{ client: fleet.client(), seal: fleet.seal, node: 'h0', namespace: 'sandboxd', log: fleet.log },
+    ...{ client, seal: fleet.seal, node: 'h0', namespace: 'sandboxd', log: fleet.log },
     ...{ range: undefined, hostIp: undefined, isFenced: () => false, pollMs: 100 },
     records: {
       get: (id) => records.get(id),
@@ -122,6 +124,22 @@ t.test('a pod with a copy of a seal has one sandbox, which ends with it', async 
   t.equal(await found(), 404);
 });
 
+t.test('a pod of a gateway whose requests are lowered ends its sandbox', async (t) => {
+  const { fleet, host, key } = await start(t);
+  const acme = { authorization: `Bearer ${key}` };
+  fleet.api.namespaces.add(NAMESPACE);
+  const { url } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', { vcpus: 1, memory_mib: 256 }, acme);
+  const name = String(body.id).replace('_', '-');
+  const pod = await phaseOf(fleet, name, 'Running');
+  const [container] = pod.spec.containers;
+  const resources = { ...container.resources, requests: { cpu: '1m', memory: '1Mi' } };
+  fleet.api.objects.change('pods', pod, { spec: { containers: [{ ...container, resources }] } });
+  await until(() => podOf(fleet, name) === undefined, 'no pod');
+  t.equal(host.daemon.manager.list().length, 0);
+  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`, undefined, acme)).status, 404);
+});
+
 t.test('a label that is changed later ends the sandbox', async (t) => {
   const { fleet, host } = await start(t);
   await makePod(fleet, 'one');
@@ -129,6 +147,30 @@ t.test('a label that is changed later ends the sandbox', async (t) => {
   fleet.api.objects.change('pods', pod, { metadata: { labels: { 'sandboxd.dev/place': 'true' } } });
   t.match((await phaseOf(fleet, 'one', 'Failed')).status, { reason: 'NoPlaceLabel' });
   t.equal(host.daemon.manager.list().length, 0);
+});
+
+t.test('a pod that is deleted while it is refused goes', async (t) => {
+  const fleet = await startFleet(t);
+  const client = fleet.client();
+  const [isPatched, isRead] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const slow = {
+    stream: client.stream.bind(client),
+    request: async (request: KubeRequest) => {
+      const answer = await client.request(request);
+      if (request.method !== 'PATCH' || !request.path.includes('/one/')) return answer;
+      isPatched.resolve();
+      await isRead.promise;
+      return answer;
+    },
+  };
+  const { made } = openPods(t, fleet, {}, slow as KubeClient);
+  await makePod(fleet, 'one', { label: 'true' });
+  await isPatched.promise;
+  fleet.api.objects.delete('pods', NAMESPACE, 'one', 30);
+  await makePod(fleet, 'two');
+  await until(() => made.size === 1, 'a later event has arrived');
+  isRead.resolve();
+  await until(() => podOf(fleet, 'one') === undefined, 'it is gone');
 });
 
 t.test('a probe that answers in turn, and changes without end, cause no writes without end', async (t) => {

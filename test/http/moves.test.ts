@@ -205,10 +205,14 @@ t.test('a client that may not see a sandbox keeps it from no other', async (t) =
   const [a, b] = [await hosts.start(), await hosts.start()];
   const id = await create(a);
   await drain(a);
-  const stranger = b.manager.moves.takeOver(id, () => false);
-  const owner = b.manager.moves.takeOver(id, () => true);
-  await t.rejects(stranger, { code: 'not_found' });
-  t.equal((await owner).sandbox.id, id);
+  const stranger = () => b.manager.moves.takeOver(id, () => false).catch(({ code }) => code);
+  const many = Array.from({ length: 8 }, stranger);
+  const owner = () => b.manager.moves.takeOver(id, () => true).catch(({ code }) => code);
+  t.equal(await owner(), 'exhausted', 'it is not said to be missing');
+  t.same(new Set(await Promise.all(many)), new Set(['not_found', 'exhausted']));
+  const one = stranger();
+  t.equal((await owner()).sandbox.id, id);
+  t.equal(await one, 'not_found');
 });
 
 t.test('a sandbox that is deleted while it is offered arrives nowhere', async (t) => {
@@ -294,7 +298,7 @@ t.test('a claim that is damaged: its sandbox can be deleted, and others come bac
   await drain(a);
   const [second = ''] = parkedIn(hosts);
   hosts.s3.objects.set(second.replace('/sandboxes/', '/claims/'), {
-    body: Buffer.from('damaged'),
+    body: Buffer.alloc(9000, 'larger than any of ours'),
     writtenMs: Date.now(),
   });
   hosts.s3.objects.delete(second);
@@ -304,6 +308,20 @@ t.test('a claim that is damaged: its sandbox can be deleted, and others come bac
   });
   hosts.s3.objects.delete(second.replace('/sandboxes/', '/claims/'));
   t.equal((await a.ask('DELETE', `/sandboxes/${other}`)).status, 204);
+});
+
+t.test('garbage beside a sandbox that is offered keeps it from no host', async (t) => {
+  const hosts = await prepareHosts(t);
+  const [a, b] = [await hosts.start(), await hosts.start()];
+  const id = await create(a);
+  await drain(a);
+  const [parked = ''] = parkedIn(hosts);
+  const beside = (digit: string): string => parked.replace(/[^/]+$/, digit.repeat(32));
+  const garbage = { body: Buffer.from('garbage'), writtenMs: Date.now() };
+  hosts.s3.objects.set(beside('0'), garbage);
+  hosts.s3.objects.set(beside('1'), garbage);
+  hosts.s3.objects.set(beside('1').replace('/sandboxes/', '/claims/'), garbage);
+  t.match(await resume(b, id), { status: 200, body: { id, state: 'running' } });
 });
 
 t.test('one key cannot look for unknown sandboxes without a limit', async (t) => {

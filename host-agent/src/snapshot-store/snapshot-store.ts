@@ -4,6 +4,7 @@ import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk, sealChunk } from './chunk.ts';
+import { DELETED, isMarked } from './deleted-marks.ts';
 import {
   chunkLength,
   idOfPath,
@@ -25,9 +26,6 @@ import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './sto
 import { StoredImages } from './stored-images.ts';
 import { readWindow, readWindows, type Window } from './windows.ts';
 
-/** Marks of deleted snapshots: other hosts that have a copy remove it. */
-const DELETED = 'deleted/';
-const MAX_MARK_BYTES = 4096;
 /** A chunk may have had another age so long ago, and a collection that saw that still deletes it. */
 const RENEWED_MS = 60_000;
 
@@ -236,9 +234,7 @@ export class SnapshotStore {
 
   /** Whether a host that has the key marked it as deleted. */
   async isDeleted(id: string, signal?: AbortSignal): Promise<boolean> {
-    const path = `${DELETED}${id}`;
-    const sealed = await this.#bucket.get(path, MAX_MARK_BYTES, signal);
-    return sealed !== undefined && this.#keys.open(path, sealed).toString() === id;
+    return await isMarked(this.#bucket, this.#keys, id, signal);
   }
 
   /** Its chunks stay until they are collected. */

@@ -2,6 +2,7 @@
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
+import { DELETED, isMarked } from './deleted-marks.ts';
 import {
   chunkLength,
   IMAGES,
@@ -20,10 +21,8 @@ import type { StoreKeys } from './store-keys.ts';
 import { collectImages } from './stored-images.ts';
 
 const CHUNKS = 'chunks/';
-const DELETED = 'deleted/';
 /** After that, a collection has finished it. */
 const MAX_UNFINISHED_AGE_MS = 3 * 24 * 3_600_000;
-const MAX_MARK_BYTES = 4096;
 /** Hosts that were off for longer keep what was deleted meanwhile. */
 const MAX_MARK_AGE_MS = 30 * 24 * 3_600_000;
 /** One delete that takes longer is given up: its chunk may be named again by then. */
@@ -130,18 +129,12 @@ export class StoreCollector {
     const marks = this.#bucket.list(DELETED, signal);
     for await (const page of marks)
       for (const { key, agoMs } of page) {
-        const id = idOfPath(`${MANIFESTS}${key.slice(DELETED.length)}`);
-        if (id === undefined) continue;
         if (agoMs > MAX_MARK_AGE_MS) await this.#bucket.remove(key, signal);
-        else if (agoMs < MAX_UNFINISHED_AGE_MS && (await this.#isMarked(key, id, signal)))
+        const id = idOfPath(`${MANIFESTS}${key.slice(DELETED.length)}`);
+        if (id === undefined || agoMs > MAX_MARK_AGE_MS) continue;
+        if (agoMs < MAX_UNFINISHED_AGE_MS && (await isMarked(this.#bucket, this.#keys, id, signal)))
           await this.#bucket.remove(manifestPath(id), signal);
       }
-  }
-
-  /** Whether a host with the key wrote the mark. */
-  async #isMarked(key: string, id: string, signal: AbortSignal): Promise<boolean> {
-    const sealed = await this.#bucket.get(key, MAX_MARK_BYTES, signal);
-    return sealed !== undefined && this.#keys.open(key, sealed).toString() === id;
   }
 
   /** Reads every manifest and looks for every chunk; `isThorough` reads and decrypts the chunks, too. */

@@ -1,7 +1,7 @@
 // Images in the bucket: the root filesystem of each as chunks, as those of a snapshot, and names that lead to it. They
 // are of all tenants, as on one host.
 import { z } from 'zod';
-import { firstLine, isAppError } from '../lib/errors.ts';
+import { type AppError, firstLine, isAppError } from '../lib/errors.ts';
 import {
   IMAGES,
   imageIdSchema,
@@ -35,7 +35,8 @@ const named = z.looseObject({
 type Named = z.output<typeof named>;
 
 type FoundName = {
-  readonly etag: string;
+  /** Undefined: it is larger than any of ours, and was not read. */
+  readonly etag: string | undefined;
   readonly agoMs: number;
   /** Undefined: it cannot be read. */
   readonly name: Named | undefined;
@@ -103,7 +104,7 @@ export class StoredImages {
     const manifest = id === undefined ? undefined : await this.#readManifest(id, signal);
     if (manifest === undefined) return undefined;
     // One that is not noted may be collected, and is put by the next pull.
-    if (found.agoMs > NOTED_MS)
+    if (found.agoMs > NOTED_MS && found.etag !== undefined)
       await this.#bucket.replace(path, found.etag, this.#seal(found.name), signal).catch(() => undefined);
     return {
       id: manifest.id,
@@ -161,13 +162,23 @@ export class StoredImages {
       const next = change(found?.name);
       if (next === undefined) return false;
       const sealed = this.#seal(next);
-      const isDone =
-        found === undefined
-          ? await this.#bucket.putNew(path, sealed, signal)
-          : await this.#bucket.replace(path, found.etag, sealed, signal);
-      if (isDone) return true;
+      if (await this.#put(path, found, sealed, signal)) return true;
     }
     throw damaged(`${path} changes too often`);
+  }
+
+  /** False: another host was faster. */
+  async #put(
+    path: string,
+    found: FoundName | undefined,
+    sealed: Buffer,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (found === undefined) return await this.#bucket.putNew(path, sealed, signal);
+    if (found.etag !== undefined) return await this.#bucket.replace(path, found.etag, sealed, signal);
+    // Not of a host.
+    await this.#bucket.remove(path, signal);
+    return await this.#bucket.putNew(path, sealed, signal);
   }
 
   /** `there`: also young enough that no collection removes it before a name leads to it. */
@@ -179,7 +190,7 @@ export class StoredImages {
       if (found === undefined || manifest === undefined) return 'missing';
       if (!(await this.#transfer.hasAll(manifest, signal))) return 'damaged';
     } catch (error) {
-      if (isAppError(error) && error.code === 'internal') return 'damaged';
+      if (isDamage(error)) return 'damaged';
       throw error;
     }
     const isKept = found.agoMs < MAX_REUSED_AGE_MS || (await this.#bucket.touch(path, signal));
@@ -201,14 +212,25 @@ export class StoredImages {
   }
 }
 
+function isDamage(error: unknown): error is AppError {
+  return isAppError(error) && error.code === 'internal';
+}
+
 async function readName(
   bucket: Bucket,
   keys: StoreKeys,
   path: string,
   signal: AbortSignal,
 ): Promise<FoundName | undefined> {
-  const sealed = await bucket.read(path, MAX_NAME_BYTES, signal);
+  const sealed = await bucket.read(path, MAX_NAME_BYTES, signal).catch((error: unknown) => {
+    if (isDamage(error)) return error;
+    throw error;
+  });
   if (sealed === undefined) return undefined;
+  if (isDamage(sealed)) {
+    const there = await bucket.head(path, signal);
+    return there && { etag: undefined, agoMs: there.agoMs, name: undefined, problem: sealed };
+  }
   const { body, etag, agoMs } = sealed;
   try {
     return { etag, agoMs, name: named.parse(JSON.parse(keys.open(path, body).toString())) };
@@ -241,8 +263,8 @@ export async function collectImages(bucket: Bucket, keys: StoreKeys, signal: Abo
     const isLost = found.name?.id !== undefined && !images.has(found.name.id);
     if (!isLost && found.agoMs <= MAX_NAME_AGE_MS) continue;
     // A host may have changed it since.
-    const now = await bucket.read(path, MAX_NAME_BYTES, signal);
-    if (now?.etag === found.etag) await bucket.remove(path, signal);
+    const now = await readName(bucket, keys, path, signal);
+    if (now !== undefined && now.etag === found.etag) await bucket.remove(path, signal);
   }
   if (problems.length > 0) return problems;
   for (const [id, agoMs] of images) {

@@ -300,8 +300,9 @@ export class ApiServer {
 
 function toFilter(query: URLSearchParams): (object: KubeObject) => boolean {
   const label = query.get('labelSelector');
-  const name = /^metadata\.name=(.*)$/.exec(query.get('fieldSelector') ?? '')?.[1];
-  const node = /^spec\.nodeName=(.*)$/.exec(query.get('fieldSelector') ?? '')?.[1];
+  const fields = query.get('fieldSelector') ?? '';
+  const name = /(?:^|,)metadata\.name=([^,]*)/.exec(fields)?.[1];
+  const node = /(?:^|,)spec\.nodeName=([^,]*)/.exec(fields)?.[1];
   return ({ metadata, spec }) =>
     (name === undefined || metadata.name === name) &&
     (label === null || metadata.labels?.[label] !== undefined) &&

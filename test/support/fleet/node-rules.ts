@@ -62,7 +62,8 @@ function mayNode(
     case 'leases':
       return namespace === 'kube-node-lease' && (name ?? metadata.name) === node;
     case 'pods': {
-      if (method === 'GET' && name === undefined) return fieldSelector === `spec.nodeName=${node}`;
+      if (method === 'GET' && name === undefined)
+        return fieldSelector?.split(',').includes(`spec.nodeName=${node}`) === true;
       const isOwn = found === undefined || found.spec?.nodeName === node;
       if (method === 'PATCH') return isStatus && isOwn && metadata.labels === undefined;
       return ['GET', 'DELETE'].includes(method) && isOwn;

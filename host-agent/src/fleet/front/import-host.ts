@@ -10,8 +10,10 @@ export function chooseImportHost(map: FleetMap, key: string | undefined): Host {
   const ready = all.filter(({ isReady }) => isReady);
   const candidates = ready.length > 0 ? ready : all;
   const rank = key === undefined ? byPlaces(map) : byDigest(key);
-  const [chosen] = candidates.toSorted((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
-  if (chosen !== undefined) return chosen;
+  // Each is ranked once: clients without a key come here, too.
+  const ranked = candidates.map((host) => ({ host, name: host.name, rank: rank(host.name) }));
+  const [chosen] = ranked.toSorted((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
+  if (chosen !== undefined) return chosen.host;
   throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
 }
 
@@ -23,5 +25,7 @@ function byPlaces(map: FleetMap): (name: string) => number {
 
 /** Another host joining or leaving moves few keys. */
 function byDigest(key: string): (name: string) => number {
-  return (name) => createHash('sha256').update(`${name} ${key}`).digest().readUInt32BE(0);
+  // A key may be as long as a head can be.
+  const short = createHash('sha256').update(key).digest('base64');
+  return (name) => createHash('sha256').update(`${name} ${short}`).digest().readUInt32BE(0);
 }

@@ -51,6 +51,8 @@ export type Action =
   | 'mark-lost'
   | 'remove-pod'
   | 'end-sandbox'
+  /** Its pod does not count any more for what the sandbox has. */
+  | 'end-shrunk'
   | 'drop-record'
   /** The sandbox goes on without a place, until the fleet has made one again. */
   | 'unlist'
@@ -79,6 +81,7 @@ export function decide(facts: Facts): Action {
   if (record === undefined) return decideUnused(pod, knownMs);
   if (sandbox === undefined) return 'remove-pod';
   if (pod.isDeleting) return isNodes ? 'end-sandbox' : 'unlist';
+  if (pod.isShrunk === true) return 'end-shrunk';
   if (pod.leaves !== leaves) return 'mark-leaving';
   if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';
   if (sandbox === 'running' && pod.phase !== 'Running') return 'mark-running';

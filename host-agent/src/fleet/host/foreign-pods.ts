@@ -2,9 +2,8 @@
 // and its status says what the sandbox does. A pod has one sandbox at most, and a sandbox whose pod is gone ends.
 import type { ServiceStatus } from '../../guest/service.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { type ForeignPod, hasPlaceLabel } from '../kubernetes/foreign-pods.ts';
-import type { Readiness, Wish } from '../kubernetes/pod-wish.ts';
-import type { FleetSeal } from '../seal.ts';
+import type { KnownPod, KnownWish } from '../kubernetes/foreign-pods.ts';
+import type { Readiness } from '../kubernetes/pod-wish.ts';
 import { isWanted, KnownPods } from './known-pods.ts';
 import { NO_LABEL, PodCreates, type PodCreatesOptions } from './pod-creates.ts';
 import { PodEndings } from './pod-endings.ts';
@@ -24,8 +23,6 @@ const SLOW_FACTOR = 10;
 const SHARE = 8;
 
 export type ForeignPodsOptions = PodCreatesOptions & {
-  readonly seal: FleetSeal;
-  readonly node: string;
   readonly hostIp: string | undefined;
   readonly pollMs?: number;
 };
@@ -158,19 +155,19 @@ export class ForeignPods {
       const message = 'its resources were changed, which a sandbox cannot follow';
       return await this.#conclude(pod, record, failed('SizeChanged', message));
     }
-    if (!hasPlaceLabel(pod)) return await this.#conclude(pod, record, failed('NoPlaceLabel', NO_LABEL));
+    if (!pod.isLabelled) return await this.#conclude(pod, record, failed('NoPlaceLabel', NO_LABEL));
     await this.#follow(pod, record, asked.wish, sandbox.state);
   }
 
   /** First what is to be, then what is done: in between it is not made again. */
-  async #conclude(pod: ForeignPod, record: PodRecord, outcome: PodOutcome): Promise<void> {
+  async #conclude(pod: KnownPod, record: PodRecord, outcome: PodOutcome): Promise<void> {
     const { records } = this.#options;
     if (record.outcome === undefined) await records.put(pod.id, { ...record, outcome });
     await this.#delete(pod.id);
     await this.#post(pod, record, { kind: 'over', outcome });
   }
 
-  async #follow(pod: ForeignPod, record: PodRecord, wish: Wish, sandboxState: string): Promise<void> {
+  async #follow(pod: KnownPod, record: PodRecord, wish: KnownWish, sandboxState: string): Promise<void> {
     const { id } = pod;
     const { records, sandboxes, pollMs = POLL_MS } = this.#options;
     this.#followedMs.set(id, performance.now());
@@ -203,7 +200,7 @@ export class ForeignPods {
     await running(isReady, isReady ? undefined : 'ReadinessProbe', service);
   }
 
-  async #post(pod: ForeignPod, record: PodRecord | undefined, state: PodState): Promise<void> {
+  async #post(pod: KnownPod, record: PodRecord | undefined, state: PodState): Promise<void> {
     const report: PodReport = {
       ...{ ...pod.container, state, startedAtMs: record?.startedAtMs, hostIp: this.#options.hostIp },
       ...{ ip: record?.address, size: record },

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { KubeClient } from '../kube/client.ts';
 import { PODS, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
-import { type ForeignPod, readForeignPod, readTenant } from '../kubernetes/foreign-pods.ts';
+import { type KnownPod, readKnownPod, readTenant } from '../kubernetes/foreign-pods.ts';
 import type { FleetSeal } from '../seal.ts';
 
 export type KnownPodsOptions = {
@@ -20,8 +20,8 @@ export type KnownPodsOptions = {
 
 export class KnownPods {
   readonly #options: KnownPodsOptions;
-  readonly #watch: Watch<ForeignPod>;
-  #known = new Map<string, ForeignPod>();
+  readonly #watch: Watch<KnownPod>;
+  #known = new Map<string, KnownPod>();
   /** By uid: what is ours by its uid stays ours, whatever its author writes into it. */
   #ids = new Map<string, string>();
   /** By id, until they are forgotten: a sandbox whose pod is gone ends with the share of its namespace. */
@@ -29,12 +29,12 @@ export class KnownPods {
   #isListed = false;
 
   constructor(options: KnownPodsOptions) {
-    const { client, seal, node, log, onChange, onList } = options;
+    const { client, seal, node, namespace, log, onChange, onList } = options;
     this.#options = options;
     // Those that gateways made are among them: the others need not have any label.
     this.#watch = new Watch({
       ...{ client, log, path: PODS, query: { fieldSelector: `spec.nodeName=${node}` } },
-      read: (object) => readForeignPod(object, seal, this.#before(object)),
+      read: (object) => readKnownPod(object, seal, namespace, this.#before(object)),
       onList: (pods) => {
         this.#known = new Map(pods.map((pod) => [pod.id, pod]));
         this.#ids = new Map(pods.map(({ uid, id }) => [uid, id]));
@@ -44,7 +44,7 @@ export class KnownPods {
       },
       onChange: (change, object) => {
         const before = this.#before(object);
-        const pod = change === 'put' ? readForeignPod(object, seal, before) : undefined;
+        const pod = change === 'put' ? readKnownPod(object, seal, namespace, before) : undefined;
         if (pod !== undefined) {
           this.#known.set(pod.id, pod);
           this.#ids.set(pod.uid, pod.id);
@@ -76,13 +76,14 @@ export class KnownPods {
     return this.#known.keys();
   }
 
-  find(id: string): ForeignPod | undefined {
+  find(id: string): KnownPod | undefined {
     return this.#known.get(id);
   }
 
   /** What this host wrote into the status of a pod: our own watch may be behind. */
-  setPhase(pod: ForeignPod, phase: string): void {
-    if (this.#known.get(pod.id)?.uid === pod.uid) this.#known.set(pod.id, { ...pod, phase });
+  setPhase({ id, uid }: Pick<KnownPod, 'id' | 'uid'>, phase: string): void {
+    const now = this.#known.get(id);
+    if (now?.uid === uid) this.#known.set(id, { ...now, phase });
   }
 
   /** Whose turn work for it is: namespaces outside the fleet share one. */
@@ -97,17 +98,17 @@ export class KnownPods {
     if (!this.#known.has(id)) this.#namespaces.delete(id);
   }
 
-  #before(object: unknown): ForeignPod | undefined {
+  #before(object: unknown): KnownPod | undefined {
     const { uid = '' } = readPod(object)?.metadata ?? {};
     return this.#known.get(this.#ids.get(uid) ?? '');
   }
 }
 
-function isSame(one: ForeignPod, other: ForeignPod): boolean {
+function isSame(one: KnownPod, other: KnownPod): boolean {
   return one.digest === other.digest && one.phase === other.phase && one.endsWithinS === other.endsWithinS;
 }
 
 /** Whether it should have a sandbox. */
-export function isWanted(pod: ForeignPod | undefined): pod is ForeignPod {
+export function isWanted(pod: KnownPod | undefined): pod is KnownPod {
   return pod !== undefined && pod.endsWithinS === undefined && !['Succeeded', 'Failed'].includes(pod.phase);
 }

@@ -280,6 +280,11 @@ export class NodeAgent implements Placement {
         await sandboxes.delete(id);
         this.#turns.enqueue(id);
         return;
+      case 'end-shrunk':
+        log.warn({ sandbox: id }, 'the requests of the pod of a sandbox were lowered: the sandbox ends');
+        await sandboxes.delete(id);
+        this.#turns.enqueue(id);
+        return;
       case 'drop-record':
         await records.remove(id);
         this.#turns.enqueue(id);

@@ -3,8 +3,16 @@ import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import type { Ipv4Range } from '../../lib/ipv4.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { FOREIGN, type ForeignPod, hasPlaceLabel, readTenant } from '../kubernetes/foreign-pods.ts';
+import { podPath, readItems } from '../kube/objects.ts';
+import {
+  FOREIGN,
+  type ForeignPod,
+  type KnownPod,
+  readForeignPod,
+  readTenant,
+} from '../kubernetes/foreign-pods.ts';
 import { PLACE_LABEL } from '../kubernetes/pods.ts';
+import type { FleetSeal } from '../seal.ts';
 import { isWanted, type KnownPods } from './known-pods.ts';
 import { chooseAddress } from './pod-addresses.ts';
 import { readEnvironment } from './pod-environment.ts';
@@ -31,6 +39,8 @@ const FINAL_REASONS: Readonly<Record<string, string>> = {
 
 export type PodCreatesOptions = {
   readonly client: KubeClient;
+  readonly seal: FleetSeal;
+  readonly node: string;
   readonly namespace: string;
   readonly records: PodRecords;
   readonly sandboxes: PodSandboxes;
@@ -41,7 +51,7 @@ export type PodCreatesOptions = {
 
 export type PodCreatesDeps = {
   readonly pods: KnownPods;
-  readonly post: (pod: ForeignPod, state: PodState) => Promise<void>;
+  readonly post: (pod: KnownPod, state: PodState) => Promise<void>;
   /** One is over, or has failed. */
   readonly onDone: (id: string) => void;
   readonly onFailure: (id: string, error: unknown) => void;
@@ -106,21 +116,23 @@ export class PodCreates {
     }
   }
 
-  async #create(pod: ForeignPod, tries: { shortages: number }, signal: AbortSignal): Promise<void> {
+  async #create(pod: KnownPod, tries: { shortages: number }, signal: AbortSignal): Promise<void> {
     const { records, sandboxes, client, namespace, log } = this.#options;
-    const { id, uid, asked } = pod;
+    const { id, uid } = pod;
     const { isOurs, tenant } = readTenant(namespace, pod.namespace);
     if (!isOurs) {
       const message = `pods run here only in the namespace ${namespace}, or ${namespace}-<tenant>`;
       return await this.#refuse(pod, failed('Forbidden', message));
     }
-    if ('refusal' in asked) return await this.#refuse(pod, failed('Unsupported', asked.refusal));
-    if (!hasPlaceLabel(pod)) return await this.#refuse(pod, failed('NoPlaceLabel', NO_LABEL));
-    const { wish } = asked;
+    if ('refusal' in pod.asked) return await this.#refuse(pod, failed('Unsupported', pod.asked.refusal));
+    if (!pod.isLabelled) return await this.#refuse(pod, failed('NoPlaceLabel', NO_LABEL));
     try {
       // Before anything is read or made for it.
       sandboxes.assertAllowed(tenant);
-      const env = await readEnvironment(pod, wish.variables, client, signal);
+      const whole = await this.#read(pod, signal);
+      if ('refusal' in whole.asked) throw new AppError('invalid_argument', whole.asked.refusal);
+      const { wish } = whole.asked;
+      const env = await readEnvironment(whole, wish.variables, client, signal);
       const address = this.#addressOf(uid);
       const { vcpus, memoryMib } = wish;
       const record = { uid, vcpus, memoryMib, ...(address !== undefined && { address }) };
@@ -138,8 +150,23 @@ export class PodCreates {
     }
   }
 
+  /** As the API server has it now: not all of it is kept. AppError upstream. */
+  async #read({ namespace, name, uid }: KnownPod, signal: AbortSignal): Promise<ForeignPod> {
+    const { client, seal, node } = this.#options;
+    // A node may list its own pods; to get one by its name it would need another right.
+    const query = { fieldSelector: `spec.nodeName=${node},metadata.name=${name}` };
+    const asked = { method: 'GET', path: podPath(namespace), query, signal } as const;
+    const found = await client.request(asked).catch((cause: unknown) => {
+      throw new AppError('upstream', 'the pod cannot be read now', { cause });
+    });
+    const whole = readItems(found).flatMap((object) => readForeignPod(object, seal) ?? []);
+    const [pod] = whole.filter((each) => each.uid === uid);
+    if (pod === undefined) throw new AppError('upstream', 'the pod cannot be read now');
+    return pod;
+  }
+
   /** What is tried again is thrown. */
-  async #fail(pod: ForeignPod, tries: { shortages: number }, error: unknown): Promise<void> {
+  async #fail(pod: KnownPod, tries: { shortages: number }, error: unknown): Promise<void> {
     const isShort = isAppError(error) && error.code === 'exhausted';
     if (isShort) tries.shortages += 1;
     const isOver = isShort && tries.shortages >= MAX_SHORTAGES;
@@ -156,7 +183,7 @@ export class PodCreates {
   }
 
   /** Before there is a sandbox. */
-  async #refuse(pod: ForeignPod, outcome: PodOutcome): Promise<void> {
+  async #refuse(pod: KnownPod, outcome: PodOutcome): Promise<void> {
     const { records, log } = this.#options;
     await records.remove(pod.id);
     log.warn(

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { ServiceStatus } from '../../guest/service.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
-import { type ForeignPod, toForeignAnnotations } from '../kubernetes/foreign-pods.ts';
+import { type KnownPod, toForeignAnnotations } from '../kubernetes/foreign-pods.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodOutcome } from './pod-outcome.ts';
 
@@ -51,7 +51,7 @@ function toInt32(value: number): number {
   return Number.isFinite(value) ? Math.trunc(Math.min(Math.max(-MAX_INT32, value), MAX_INT32)) : 0;
 }
 
-export function toStatus(pod: Pick<ForeignPod, 'id'>, report: PodReport) {
+export function toStatus(pod: Pick<KnownPod, 'id'>, report: PodReport) {
   const { container, image, startedAtMs, ip, hostIp, state } = report;
   const isReady = state.kind === 'running' && state.isReady;
   const phase = { waiting: () => 'Pending', running: () => 'Running', over: outcomeOf }[state.kind](state);
@@ -100,7 +100,7 @@ function outcomeOf(state: PodState): string {
   return 'outcome' in state ? state.outcome.phase : '';
 }
 
-function toContainerState({ id }: Pick<ForeignPod, 'id'>, state: PodState, startedAtMs: number | undefined) {
+function toContainerState({ id }: Pick<KnownPod, 'id'>, state: PodState, startedAtMs: number | undefined) {
   if (state.kind === 'waiting')
     return {
       waiting: { reason: state.reason, message: state.message.slice(0, MAX_MESSAGE_CHARS) },
@@ -137,7 +137,7 @@ export class PodStatuses {
     this.#seal = seal;
   }
 
-  async post(pod: ForeignPod, report: PodReport, signal: AbortSignal): Promise<void> {
+  async post(pod: KnownPod, report: PodReport, signal: AbortSignal): Promise<void> {
     const { id, uid, namespace, name } = pod;
     const status = toStatus(pod, report);
     const wanted = report.size === undefined ? {} : toForeignAnnotations(pod, report.size, this.#seal);
@@ -169,7 +169,7 @@ export class PodStatuses {
   }
 
   /** It has ended here: the API server removes it. */
-  async remove({ id, uid, namespace, name }: ForeignPod, signal: AbortSignal): Promise<void> {
+  async remove({ id, uid, namespace, name }: KnownPod, signal: AbortSignal): Promise<void> {
     const body = { gracePeriodSeconds: 0, preconditions: { uid } };
     await this.#client
       .request({ method: 'DELETE', path: podPath(namespace, name), body, signal })

@@ -17,7 +17,10 @@ const ONE_GROUP: TurnShares = { atOnce: MAX_AT_ONCE, share: MAX_AT_ONCE, groupOf
 export class Turns {
   readonly #work: (id: string) => Promise<void>;
   readonly #onFailure: (id: string, error: unknown) => void;
-  readonly #queue = new Set<string>();
+  /** By group; of those that wait, the one whose turn was last comes last. */
+  readonly #queue = new Map<string, Set<string>>();
+  /** The group in which each waits. */
+  readonly #queued = new Map<string, string>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #shares: TurnShares;
   /** How many of each group run. */
@@ -38,7 +41,12 @@ export class Turns {
 
   enqueue(id: string): void {
     if (this.#isStopped) return;
-    this.#queue.add(id);
+    if (!this.#queued.has(id)) {
+      const group = this.#shares.groupOf(id);
+      const ids = this.#queue.get(group) ?? new Set();
+      this.#queue.set(group, ids.add(id));
+      this.#queued.set(id, group);
+    }
     clearTimeout(this.#timers.get(id));
     this.#timers.delete(id);
     this.#next();
@@ -59,6 +67,7 @@ export class Turns {
     this.#isStopped = true;
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#queue.clear();
+    this.#queued.clear();
   }
 
   /** Resolves when nothing runs. */
@@ -66,26 +75,38 @@ export class Turns {
     await Promise.all(this.#running.values());
   }
 
+  /** It reads no list of all that wait: a group may have many, and each change comes here. */
   #next(): void {
-    const { atOnce, share, groupOf } = this.#shares;
-    for (const id of this.#queue) {
-      if (this.#running.size >= atOnce) return;
-      const group = groupOf(id);
-      const running = this.#groups.get(group) ?? 0;
-      if (this.#running.has(id) || running >= share) continue;
-      this.#queue.delete(id);
-      this.#groups.set(group, running + 1);
-      // Not before it is known to run: work may enqueue its own id.
-      const begun = Promise.resolve().then(() => this.#try(id));
-      const done = begun.finally(() => {
-        this.#running.delete(id);
-        const left = (this.#groups.get(group) ?? 0) - 1;
-        if (left > 0) this.#groups.set(group, left);
-        else this.#groups.delete(group);
-        this.#next();
-      });
-      this.#running.set(id, done);
+    const { atOnce, share } = this.#shares;
+    for (let isAny = true; isAny; ) {
+      isAny = false;
+      for (const [group, ids] of [...this.#queue]) {
+        if (this.#running.size >= atOnce) return;
+        if ((this.#groups.get(group) ?? 0) >= share) continue;
+        const id = ids.values().find((each) => !this.#running.has(each));
+        if (id === undefined) continue;
+        isAny = true;
+        ids.delete(id);
+        this.#queued.delete(id);
+        this.#queue.delete(group);
+        if (ids.size > 0) this.#queue.set(group, ids);
+        this.#begin(id, group);
+      }
     }
+  }
+
+  #begin(id: string, group: string): void {
+    this.#groups.set(group, (this.#groups.get(group) ?? 0) + 1);
+    // Not before it is known to run: work may enqueue its own id.
+    const begun = Promise.resolve().then(() => this.#try(id));
+    const done = begun.finally(() => {
+      this.#running.delete(id);
+      const left = (this.#groups.get(group) ?? 0) - 1;
+      if (left > 0) this.#groups.set(group, left);
+      else this.#groups.delete(group);
+      this.#next();
+    });
+    this.#running.set(id, done);
   }
 
   async #try(id: string): Promise<void> {

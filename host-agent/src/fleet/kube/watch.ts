@@ -11,6 +11,9 @@ const PAGE_ITEMS = 500;
 /** Of one page; one that is larger is asked for again with fewer objects, down to one. */
 const MAX_PAGE_BYTES = 16 * 2 ** 20;
 const FEWER = 4;
+/** After so many pages that are not: any user may put large objects between the others. */
+const MORE = 2;
+const MORE_AFTER = 3;
 /** A page of few objects arrives within it from a server that is far away. */
 const PAGE_TIMEOUT_MS = 30_000;
 /** Of one event: an object has at most 1.5 MiB in etcd, and six bytes of JSON for some of its characters. */
@@ -102,7 +105,7 @@ export class Watch<T> {
     const { client, path, query, read, onList } = this.#options;
     const { signal } = this.#stop;
     const objects: T[] = [];
-    let limit = PAGE_ITEMS;
+    let [limit, fitting] = [PAGE_ITEMS, 0];
     for (let next: string | undefined; ; ) {
       const asked = { ...query, limit: String(limit), continue: next };
       const answer = await client
@@ -115,13 +118,15 @@ export class Watch<T> {
           return undefined;
         });
       if (answer === undefined) {
-        limit = Math.max(1, Math.floor(limit / FEWER));
+        [limit, fitting] = [Math.max(1, Math.floor(limit / FEWER)), 0];
         continue;
       }
       const { metadata, items } = page.parse(answer);
       // Page by page: objects of others may be large, and many.
       objects.push(...items.flatMap((item) => read(item) ?? []));
       if (objects.length > MAX_OBJECTS) throw new Error(`there are more than ${MAX_OBJECTS} objects`);
+      fitting += 1;
+      if (fitting % MORE_AFTER === 0) limit = Math.min(PAGE_ITEMS, limit * MORE);
       next = metadata.continue || undefined;
       if (next !== undefined) continue;
       onList(objects);

@@ -11,6 +11,7 @@ import { Claims } from './claims.ts';
 import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
 import { NewPlaces } from './new-places.ts';
+import { PlacePosts } from './place-posts.ts';
 import { PLACE_LABEL, type PlacePod, readPlacePod, toMove, toNamespace, toPod, toPodName } from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
@@ -64,9 +65,10 @@ export class KubernetesCatalogue implements Catalogue {
     this.#claims = new Claims(client, seal);
     const forget = (place: Place) => void this.forget(place);
     const timeoutMs = this.#writeMs;
-    this.#moves = new Moves({ client, seal, log, map: this.#map, forget, timeoutMs, lostMs });
+    const posts = new PlacePosts({ client, timeoutMs });
+    this.#moves = new Moves({ client, posts, seal, log, map: this.#map, forget, timeoutMs, lostMs });
     const refusedOf = (id: string) => this.#moves.refusedOf(id);
-    this.#newPlaces = new NewPlaces({ client, seal, log, map: this.#map, refusedOf, timeoutMs });
+    this.#newPlaces = new NewPlaces({ posts, seal, log, map: this.#map, refusedOf });
   }
 
   async watch(signal: AbortSignal): Promise<FleetMap> {

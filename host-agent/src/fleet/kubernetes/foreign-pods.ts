@@ -15,9 +15,11 @@ const ID = 'sandboxd.dev/id';
 export const FOREIGN = 'pod';
 const ID_BYTES = 8;
 
-/** Of its spec and labels as JSON: an object of the API server may be many times larger, and each is kept. */
+/** Of its spec and labels as JSON: an object of the API server may be many times larger. */
 const MAX_ASKED_CHARS = 128 * 1024;
-const MAX_STATUS_CHARS = 16 * 1024;
+const MAX_STATUS_CHARS = 8 * 1024;
+/** Longer ones are not ours. */
+const MAX_WRITTEN_CHARS = 256;
 const OWN_PREFIX = 'sandboxd.dev/';
 
 export type ForeignPod = {
@@ -32,8 +34,6 @@ export type ForeignPod = {
   readonly annotations: Readonly<Record<string, string>>;
   readonly container: Pick<Wish, 'container' | 'image'>;
   readonly asked: Asked;
-  /** Of all that its author chooses. */
-  readonly digest: string;
   readonly node: string;
   readonly phase: string;
   /** As the API server has it; undefined when it is too large. */
@@ -42,6 +42,19 @@ export type ForeignPod = {
   readonly endsWithinS: number | undefined;
 };
 
+/** What is kept of each: authors can bind many to a host, each with much text. Creates read theirs again. */
+export type KnownPod = Pick<ForeignPod, 'id' | 'namespace' | 'name' | 'uid' | 'container'> &
+  Pick<ForeignPod, 'phase' | 'status' | 'endsWithinS'> & {
+    /** Of all that its author chooses. */
+    readonly digest: string;
+    readonly isLabelled: boolean;
+    /** Those that a host has written. */
+    readonly annotations: Readonly<Record<string, string>>;
+    readonly asked: { readonly wish: KnownWish } | { readonly refusal: string };
+  };
+
+export type KnownWish = Pick<Wish, 'vcpus' | 'memoryMib' | 'restartPolicy' | 'readiness'>;
+
 const whole = z.object({
   metadata: z.object({ deletionGracePeriodSeconds: z.number().optional() }),
   spec: z.unknown(),
@@ -49,19 +62,70 @@ const whole = z.object({
 });
 const DEFAULT_GRACE_S = 30;
 
+/** Undefined for a pod without our runtime class, which no pod of a gateway has. */
+export function readForeignPod(object: unknown, seal: FleetSeal): ForeignPod | undefined {
+  const found = open(object);
+  if (found === undefined) return undefined;
+  const { pod, rest } = found;
+  return { ...readState(found, seal), ...readAsked(pod, rest.spec), node: pod.spec.nodeName ?? '' };
+}
+
 /**
- * Undefined for a pod without our runtime class, which no pod of a gateway has. `known`: what this pod was before.
+ * As `readForeignPod`. `known`: what this pod was before. `base`: the namespace of the fleet; of pods in others nothing
+ * is read.
  */
-export function readForeignPod(object: unknown, seal: FleetSeal, known?: ForeignPod): ForeignPod | undefined {
+export function readKnownPod(
+  object: unknown,
+  seal: FleetSeal,
+  base: string,
+  known?: KnownPod,
+): KnownPod | undefined {
+  const found = open(object);
+  if (found === undefined) return undefined;
+  const { pod, rest } = found;
+  const { uid, namespace, labels, annotations } = pod.metadata;
+  const state = readState(found, seal);
+  if (!readTenant(base, namespace).isOurs)
+    return {
+      ...{ ...state, status: undefined, digest: '', isLabelled: false, annotations: {} },
+      ...{ asked: { refusal: '' }, container: readContainer({ spec: rest.spec }) },
+    };
+  const digest = createHash('sha256')
+    .update(JSON.stringify([rest.spec, labels]))
+    .update(JSON.stringify(annotations))
+    .digest('base64');
+  if (known?.uid === uid && known.digest === digest) return { ...known, ...state };
+  const { asked, container } = readAsked(pod, rest.spec);
+  const written = [ID, SIZE, SEAL].flatMap((key) => {
+    const value = annotations[key];
+    return value !== undefined && value.length <= MAX_WRITTEN_CHARS ? [[key, value] as const] : [];
+  });
+  return {
+    ...{ ...state, container, digest, isLabelled: hasPlaceLabel({ labels }) },
+    annotations: Object.fromEntries(written),
+    asked: 'wish' in asked ? { wish: toKnownWish(asked.wish) } : asked,
+  };
+}
+
+function toKnownWish({ vcpus, memoryMib, restartPolicy, readiness }: Wish): KnownWish {
+  return { vcpus, memoryMib, restartPolicy, readiness };
+}
+
+type Opened = { readonly pod: Pod; readonly rest: z.output<typeof whole> };
+
+function open(object: unknown): Opened | undefined {
   const pod = readPod(object);
   const rest = whole.safeParse(object).data;
   if (pod === undefined || rest === undefined || pod.spec.runtimeClassName !== RUNTIME_CLASS)
     return undefined;
+  return { pod, rest };
+}
+
+function readState({ pod, rest }: Opened, seal: FleetSeal) {
   const { namespace, name, uid, deletionTimestamp } = pod.metadata;
   const { deletionGracePeriodSeconds: graceS = DEFAULT_GRACE_S } = rest.metadata;
   return {
-    ...{ id: toSandboxId(uid, seal), namespace, name, uid, ...readAsked(pod, rest.spec, known) },
-    node: pod.spec.nodeName ?? '',
+    ...{ id: toSandboxId(uid, seal), namespace, name, uid },
     phase: pod.status.phase ?? 'Pending',
     status: JSON.stringify(rest.status ?? null).length <= MAX_STATUS_CHARS ? rest.status : undefined,
     endsWithinS: deletionTimestamp === undefined ? undefined : graceS,
@@ -69,14 +133,10 @@ export function readForeignPod(object: unknown, seal: FleetSeal, known?: Foreign
 }
 
 function readAsked(
-  { metadata: { uid, name, labels, annotations } }: Pod,
+  { metadata: { name, labels, annotations } }: Pod,
   spec: unknown,
-  known: ForeignPod | undefined,
-): Pick<ForeignPod, 'labels' | 'annotations' | 'container' | 'asked' | 'digest'> {
-  const text = JSON.stringify([spec, labels]);
-  const digest = createHash('sha256').update(text).update(JSON.stringify(annotations)).digest('base64');
-  if (known?.uid === uid && known.digest === digest) return known;
-  const isLarge = text.length > MAX_ASKED_CHARS;
+): Pick<ForeignPod, 'labels' | 'annotations' | 'container' | 'asked'> {
+  const isLarge = JSON.stringify([spec, labels]).length > MAX_ASKED_CHARS;
   const asked = isLarge
     ? { refusal: `spec and labels have more than ${MAX_ASKED_CHARS} characters` }
     : readWish({ name, labels, annotations, spec });
@@ -86,7 +146,7 @@ function readAsked(
   );
   const kept = Object.entries(annotations).filter(([key]) => key.startsWith(OWN_PREFIX) || named.has(key));
   return {
-    ...{ asked, digest, container: readContainer({ spec }), annotations: Object.fromEntries(kept) },
+    ...{ asked, container: readContainer({ spec }), annotations: Object.fromEntries(kept) },
     labels: isLarge ? {} : labels,
   };
 }

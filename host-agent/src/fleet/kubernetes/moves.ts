@@ -7,6 +7,7 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
+import type { PlacePosts } from './place-posts.ts';
 import { type PlacePod, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
@@ -14,11 +15,14 @@ const FORGIVEN_AFTER = 10;
 const MAX_REFUSED = 10_000;
 /** A host that has claimed a sandbox by then is known to the one that it leaves, which has removed its place. */
 const LOST_MS = 10_000;
+/** After a pause of its namespace each is looked at within it, so that no one is always the first. */
+const SPREAD_MS = 1000;
 
 type MovesDeps = {
-  readonly client: KubeClient;
+  readonly client: Pick<KubeClient, 'request'>;
+  readonly posts: PlacePosts;
   readonly seal: FleetSeal;
-  readonly map: PodMap;
+  readonly map: Pick<PodMap, 'isCurrent' | 'host' | 'placesOf' | 'all' | 'findUnplaced'>;
   readonly forget: (place: Place) => void;
   readonly timeoutMs: number;
   /** How long the engine has not heard from a host when what it has not taken is placed elsewhere. */
@@ -67,7 +71,7 @@ export class Moves {
 
   #lookAt(id: string): void {
     const places = this.#deps.map.placesOf(id);
-    const source = places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
+    const source = findSource(places);
     for (const arrival of places) {
       const isOld =
         arrival.move !== undefined &&
@@ -93,10 +97,14 @@ export class Moves {
         isNamed || places.some((each) => each !== arrival && !each.isDeleting && each.phase === 'Running');
       if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
     }
-    if (source === undefined) return;
-    if (places.some(({ move }) => move === source.leaves) || this.#placing.has(id)) return;
+    if (source === undefined || isPlaced(source, places) || this.#placing.has(id)) return;
+    const waitMs = this.#deps.posts.dueMs(source.namespace) - performance.now();
+    if (waitMs > 0) {
+      this.#lookLater(id, waitMs + Math.random() * SPREAD_MS);
+      return;
+    }
     this.#placing.add(id);
-    void this.#place(source).finally(() => this.#placing.delete(id));
+    void this.#place(id, source).finally(() => this.#placing.delete(id));
   }
 
   /** A place whose host has ended before it took the sandbox is forgotten, and another host is chosen. */
@@ -138,7 +146,8 @@ export class Moves {
     if (this.#timers.has(id)) return;
     const look = (): void => {
       this.#timers.delete(id);
-      this.#lookAt(id);
+      // Else the next sweep does it.
+      if (this.#deps.map.isCurrent) this.#lookAt(id);
     };
     this.#timers.set(id, setTimeout(look, waitMs + 1).unref());
   }
@@ -161,22 +170,36 @@ export class Moves {
     }
   }
 
-  async #place({ id, leaves: move, namespace, host = '', vcpus, memoryMib }: PlacePod): Promise<void> {
-    const { client, seal, timeoutMs, log } = this.#deps;
-    const not = [...new Set([host, ...(this.#refused.get(id) ?? [])])].filter((name) => name !== '');
-    const body = toPod({ id, move, vcpus, memoryMib, not }, namespace, seal);
+  async #place(id: string, { namespace, host }: PlacePod): Promise<void> {
+    const { posts, log } = this.#deps;
     try {
-      await client.request({ method: 'POST', path: podPath(namespace), body, timeoutMs });
-      log.info({ sandbox: id, host }, 'a sandbox of a drained host is placed again');
+      if (await posts.post(() => this.#read(id)))
+        log.info({ sandbox: id, host }, 'a sandbox of a drained host is placed again');
     } catch (error) {
-      // 409: another gateway was faster.
-      if (isRefusal(error, 409)) return;
-      log.warn(
-        { sandbox: id, reason: firstLine(error) },
-        'no place can be found for a sandbox of a drained host',
-      );
+      const reason = firstLine(error);
+      log.warn({ sandbox: id, reason }, 'no place can be found for a sandbox of a drained host');
     }
+    const waitMs = posts.dueMs(namespace) - performance.now();
+    if (waitMs > 0) this.#lookLater(id, waitMs + Math.random() * SPREAD_MS);
   }
+
+  #read(id: string) {
+    const { map, seal } = this.#deps;
+    const places = map.placesOf(id);
+    const source = findSource(places);
+    if (source === undefined || isPlaced(source, places)) return undefined;
+    const { leaves: move, namespace, host = '', vcpus, memoryMib } = source;
+    const not = [...new Set([host, ...(this.#refused.get(id) ?? [])])].filter((name) => name !== '');
+    return { namespace, body: toPod({ id, move, vcpus, memoryMib, not }, namespace, seal) };
+  }
+}
+
+function findSource(places: readonly PlacePod[]): PlacePod | undefined {
+  return places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
+}
+
+function isPlaced(source: PlacePod, places: readonly PlacePod[]): boolean {
+  return places.some(({ move }) => move === source.leaves);
 }
 
 /** Reason of an arrival whose host could not take its sandbox. */

@@ -17,6 +17,7 @@ const MAX_PROBLEMS = 8;
 /** Of a command with its arguments, as long as a body of the API. */
 const MAX_COMMAND_CHARS = MIB;
 const MAX_ITEMS = 1000;
+const MAX_PATH_CHARS = 1024;
 /** Admission puts the token of the service account into every pod; guests get none. */
 const TOKEN_VOLUME = /^kube-api-access-[a-z0-9]+$/;
 
@@ -54,7 +55,10 @@ const probe = z
     httpGet: z
       .strictObject({
         port,
-        path: text.regex(/^\/[!-~]*$/).default('/'),
+        path: text
+          .max(MAX_PATH_CHARS)
+          .regex(/^\/[!-~]*$/)
+          .default('/'),
         scheme: z.literal('HTTP', { error: 'is not supported: only HTTP' }).optional(),
       })
       .optional(),

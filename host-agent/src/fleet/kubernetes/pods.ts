@@ -142,6 +142,8 @@ export type PlacePod = Place & {
   readonly isRestored: boolean;
   /** Whether the scheduler and quotas count what its seal says. */
   readonly isCounted: boolean;
+  /** Its requests were lowered: less counts than what its guest has. */
+  readonly isShrunk?: boolean;
   /** Its sandbox waits for another host: the name of the move. */
   readonly leaves?: string | undefined;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
@@ -172,6 +174,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
     isRestored,
     isCounted: isCounted(pod, vcpus, memoryMib),
+    ...(isShrunk(pod, vcpus, memoryMib) && { isShrunk: true }),
     leaves: findMove(pod),
     unschedulable: findUnschedulable(pod),
   };
@@ -182,11 +185,21 @@ function toSealed(isRestored: boolean): readonly string[] {
 }
 
 /** The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`. */
-function isCounted({ spec }: Pod, vcpus: number, memoryMib: number): boolean {
+function isCounted(pod: Pod, vcpus: number, memoryMib: number): boolean {
+  const { millis, bytes } = readRequests(pod);
+  return millis === vcpus * CPU_MILLIS && bytes === (memoryMib + OVERHEAD_MIB) * 2 ** 20;
+}
+
+/** Whatever another version reserves beside the guest. */
+function isShrunk(pod: Pod, vcpus: number, memoryMib: number): boolean {
+  const { millis, bytes } = readRequests(pod);
+  return millis * 2 < vcpus * CPU_MILLIS || bytes < memoryMib * 2 ** 20;
+}
+
+function readRequests({ spec }: Pod): { readonly millis: number; readonly bytes: number } {
   const requests = spec.containers.find(({ name }) => name === CONTAINER)?.resources.requests;
-  const millis = (readQuantity(requests?.cpu ?? '') ?? 0) * 1000;
-  const bytes = readQuantity(requests?.memory ?? '');
-  return Math.round(millis) === vcpus * CPU_MILLIS && bytes === (memoryMib + OVERHEAD_MIB) * 2 ** 20;
+  const millis = Math.round((readQuantity(requests?.cpu ?? '') ?? 0) * 1000);
+  return { millis, bytes: readQuantity(requests?.memory ?? '') ?? 0 };
 }
 
 function findMove({ status }: Pod): string | undefined {

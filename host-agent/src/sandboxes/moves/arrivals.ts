@@ -6,7 +6,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
-import { AppError, firstLine } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
 import type { StoreManifest } from '../../snapshot-store/index.ts';
@@ -133,23 +133,19 @@ export class Arrivals {
       if (arrived !== undefined && isVisible(arrived.sandbox.record.owner)) return arrived;
       work = this.#running.get(id);
     }
-    if (work === undefined) {
-      // Ids come from clients.
-      if (this.#running.size >= MAX_AT_ONCE)
-        throw new AppError('exhausted', 'many sandboxes arrive, or are looked for; try again', {
-          retryAfterS: 2,
-        });
-      work = track(async (signal) => {
-        const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
-        if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
-        const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
-        return { sandbox, wasRunning: offer.parked.wasRunning };
-      }).finally(() => this.#running.delete(id));
-      this.#running.set(id, work);
-    }
-    const arrived = await work;
-    if (!isVisible(arrived.sandbox.record.owner)) throw noSandbox(id);
-    return arrived;
+    // Ids come from clients. The answer of another caller's work, who may see less, is not this one's.
+    if (work !== undefined || this.#running.size >= MAX_AT_ONCE)
+      throw new AppError('exhausted', 'many sandboxes arrive, or are looked for; try again', {
+        retryAfterS: 2,
+      });
+    const own = track(async (signal) => {
+      const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
+      if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
+      const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
+      return { sandbox, wasRunning: offer.parked.wasRunning };
+    }).finally(() => this.#running.delete(id));
+    this.#running.set(id, own);
+    return await own;
   }
 
   /** What the store offers. AppError not_found, upstream. */
@@ -169,16 +165,24 @@ export class Arrivals {
   async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
     const { shared, records } = this.#deps;
     const { store } = shared;
+    let damage: unknown;
     for (const each of await store.parked.find(id, signal)) {
       const departure = each.slice(id.length + 1);
-      const holder = await store.parked.readClaim(each, signal);
-      const own = records.get(id);
-      if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
-      if (holder === undefined && onlyOwn) continue;
-      const manifest = await store.read(each, signal);
-      if (manifest === undefined) continue;
-      return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
+      try {
+        const holder = await store.parked.readClaim(each, signal);
+        const own = records.get(id);
+        if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
+        if (holder === undefined && onlyOwn) continue;
+        const manifest = await store.read(each, signal);
+        if (manifest === undefined) continue;
+        return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
+      } catch (error) {
+        // Who writes into the bucket keeps no host from what is whole.
+        if (!isAppError(error) || error.code !== 'internal') throw error;
+        damage ??= error;
+      }
     }
+    if (damage !== undefined) throw damage;
     // Nothing of this host is in the store any more.
     if (records.get(id) !== undefined) await records.remove(id);
     return undefined;

@@ -18,7 +18,8 @@ export class BucketError extends AppError {
   readonly status: number | undefined;
 
   constructor(message: string, { isTransient, status, cause, code = 'upstream' }: BucketErrorOptions) {
-    super(code, message, { cause });
+    // What no host of ours has written, and is the same the next time.
+    super(code, message, { cause, ...(code === 'internal' && { stage: 'store' }) });
     this.isTransient = isTransient;
     this.status = status;
   }

@@ -51,6 +51,7 @@ t.test('a host does about each place what the table of the page says', (t) => {
     [{ sandbox: 'failed' }, 'mark-failed'],
     [{ sandbox: undefined }, 'remove-pod'],
     [{ pod: { ...running, isDeleting: true } }, 'end-sandbox'],
+    [{ pod: { ...running, isShrunk: true } }, 'end-shrunk'],
     [{ pod: { ...running, isDeleting: true }, nodeUid: 'n2' }, 'unlist'],
     // A Node that was made again before its pods went.
     [{ nodeUid: 'n2', nodeKnownMs: 60_000 }, 'mark-running'],

@@ -11,8 +11,10 @@ import { KubeError, type KubeRequest } from '../../../../host-agent/src/fleet/ku
 import {
   type ForeignPod,
   hasPlaceLabel,
+  type KnownPod,
   readAnyPlace,
   readForeignPod,
+  readKnownPod,
 } from '../../../../host-agent/src/fleet/kubernetes/foreign-pods.ts';
 import { SEAL, SIZE } from '../../../../host-agent/src/fleet/kubernetes/pods.ts';
 import type { ServiceStatus } from '../../../../host-agent/src/guest/service.ts';
@@ -35,8 +37,14 @@ function toObject({ container, metadata, status }: Wanted = {}): object {
   };
 }
 
-function read(wanted?: Wanted, known?: ForeignPod): ForeignPod {
-  const pod = readForeignPod(toObject(wanted), seal, known);
+function read(wanted?: Wanted): ForeignPod {
+  const pod = readForeignPod(toObject(wanted), seal);
+  if (pod === undefined) throw new Error('no pod of others');
+  return pod;
+}
+
+function keep(wanted?: Wanted, known?: KnownPod): KnownPod {
+  const pod = readKnownPod(toObject(wanted), seal, 'sandboxd', known);
   if (pod === undefined) throw new Error('no pod of others');
   return pod;
 }
@@ -83,19 +91,45 @@ t.test('Secrets are bounded together, and their keys are their own', async (t) =
 });
 
 t.test('of a pod only what is needed is kept, and it is read once', (t) => {
-  const large = read({ container: { args: ['x'.repeat(200_000)] }, metadata: { labels: { a: 'b' } } });
+  const large = keep({ container: { args: ['x'.repeat(200_000)] }, metadata: { labels: { a: 'b' } } });
   t.match(large.asked, { refusal: /more than/ });
-  t.ok(JSON.stringify(large).length < 2000);
   const named = { valueFrom: { fieldRef: { fieldPath: "metadata.annotations['mine']" } }, name: 'A' };
   const annotations = { mine: '1', other: 'x'.repeat(100_000), 'sandboxd.dev/id': 'sbx_x' };
-  const first = read({ container: { env: [named] }, metadata: { annotations } });
-  t.same(Object.keys(first.annotations).sort(), ['mine', 'sandboxd.dev/id']);
-  const wanted = { container: { env: [named] }, metadata: { annotations }, status: { phase: 'Running' } };
-  const later = read(wanted, first);
+  const wanted = { container: { env: [named] }, metadata: { annotations } };
+  t.same(Object.keys(read(wanted).annotations).sort(), ['mine', 'sandboxd.dev/id']);
+  const first = keep(wanted);
+  t.same(first.annotations, { 'sandboxd.dev/id': 'sbx_x' });
+  const later = keep({ ...wanted, status: { phase: 'Running' } }, first);
   t.equal(later.asked, first.asked, 'a change of its status');
-  t.not(read({ ...wanted, metadata: {} }, first).asked, first.asked);
+  t.equal(later.phase, 'Running');
+  t.not(keep({ ...wanted, metadata: {} }, first).asked, first.asked);
   const mounts = Array.from({ length: 1001 }, () => ({ name: 'kube-api-access-x' }));
-  t.match(read({ container: { volumeMounts: mounts } }).asked, { refusal: /volumeMounts/ });
+  t.match(keep({ container: { volumeMounts: mounts } }).asked, { refusal: /volumeMounts/ });
+  t.end();
+});
+
+t.test('many pods with much text fill no memory, and those of other namespaces less', (t) => {
+  const sizeOf = (pod: KnownPod): number => JSON.stringify(pod).length;
+  const text = (chars: number): string => 'x'.repeat(chars);
+  const items = (chars: number): string[] => Array.from({ length: 1000 }, () => text(chars));
+  const container = {
+    ...{ image: text(1000), command: items(50), workingDir: text(5000) },
+    env: items(10).map((value, n) => ({ name: `A${n}`, value })),
+    ports: items(0).map((_, n) => ({ containerPort: n + 1, name: 'p' })),
+    readinessProbe: { httpGet: { port: 80, path: `/${text(1000)}` } },
+  };
+  const annotations = Object.fromEntries(
+    ['id', 'seal', 'size', 'allow-hosts', 'other'].map((key) => [`sandboxd.dev/${key}`, text(50_000)]),
+  );
+  const status = { phase: 'Pending', message: text(100_000) };
+  const wanted = { container, status, metadata: { annotations, labels: { a: text(1000) } } };
+  t.ok('wish' in keep(wanted).asked);
+  t.ok(sizeOf(keep(wanted)) < 4000, `${sizeOf(keep(wanted))} characters`);
+  const probe = { readinessProbe: { httpGet: { port: 80, path: `/${text(2000)}` } } };
+  t.match(keep({ container: probe }).asked, { refusal: /readinessProbe/ });
+  const strange = { namespace: 'strangers', labels: { 'sandboxd.dev/place': 'pod' } };
+  const other = keep({ status: { phase: 'Pending', message: text(5000) }, metadata: strange });
+  t.match(other, { status: undefined, isLabelled: false, asked: { refusal: '' } });
   t.end();
 });
 
@@ -138,11 +172,11 @@ t.test('a status that the API server has is not written again after a restart', 
   const written: Record<string, unknown>[] = [];
   const client = answering(({ body }) => void written.push((body as { status: object }).status as never));
   const report = { container: 'c', image: 'i', startedAtMs: 1000, hostIp: '127.0.0.1' };
-  const post = async (pod: ForeignPod, isReady: boolean): Promise<void> => {
+  const post = async (pod: KnownPod, isReady: boolean): Promise<void> => {
     const state = { kind: 'running', isReady, service: undefined } as const;
     await new PodStatuses(client, seal).post(pod, { ...report, state }, new AbortController().signal);
   };
-  await post(read(), true);
+  await post(keep(), true);
   const [status] = written as [Record<string, never>];
   const [container] = status.containerStatuses as unknown as [object];
   const kept = {
@@ -157,16 +191,16 @@ t.test('a status that the API server has is not written again after a restart', 
       { type: 'PodScheduled', status: 'True', lastTransitionTime: '2020-01-01T00:00:00Z' },
     ],
   };
-  await post(read({ status: kept }), true);
+  await post(keep({ status: kept }), true);
   t.equal(written.length, 1);
-  await post(read({ status: kept }), false);
+  await post(keep({ status: kept }), false);
   const [, second] = written as [unknown, { conditions: unknown }];
   const times = (second.conditions as { type: string; lastTransitionTime: string }[]).map(
     ({ type, lastTransitionTime: at }) => [type, at === '2020-01-01T00:00:00Z'],
   );
   t.match(Object.fromEntries(times), { Initialized: true, Ready: false });
   for (const odd of [undefined, '', 'x', null, [], { conditions: 'x' }, { conditions: [null] }])
-    await post({ ...read(), status: odd }, true);
+    await post({ ...keep(), status: odd }, true);
   t.equal(written.length, 9);
 });
 
@@ -203,4 +237,20 @@ t.test('a group has its share of the turns, and leaves the others theirs', async
   turns.stop();
   for (const done of waiting.values()) done();
   await turns.idle();
+});
+
+t.test('each change costs no look at all that wait', async (t) => {
+  let looks = 0;
+  const groupOf = (id: string): string => {
+    looks += 1;
+    return id[0] ?? '';
+  };
+  const begun: string[] = [];
+  const work = async (id: string): Promise<void> => void begun.push(id);
+  const turns = new Turns(work, () => undefined, { atOnce: 3, share: 2, groupOf });
+  for (let n = 0; n < 3000; n++) turns.enqueue(`a${n}`);
+  for (const id of ['b0', 'c0', 'a0', 'b0']) turns.enqueue(id);
+  await until(() => new Set(begun).size === 3002, 'all turns');
+  t.ok(looks <= 6000, `${looks} looks`);
+  t.ok(begun.indexOf('c0') < 20, 'a group that came last waits for no other one');
 });

@@ -1,6 +1,7 @@
 // Where a sandbox is, between what the map knows and what the engine says.
 import t from 'tap';
 import { RefusedCaller } from '../../../../host-agent/src/fleet/front/callers.ts';
+import { chooseImportHost } from '../../../../host-agent/src/fleet/front/import-host.ts';
 import { findPlace, Places } from '../../../../host-agent/src/fleet/front/places.ts';
 import { newId } from '../../../../host-agent/src/lib/ids.ts';
 
@@ -45,4 +46,23 @@ t.test('a key that a host refused costs hosts one question, and is refused', asy
   t.equal(asked, 1);
   await t.rejects(places.find(id, { headers: { authorization: 'Bearer other' } }), refused);
   t.equal(asked, 2, 'another key is another client');
+});
+
+t.test('the host of an import is chosen without a digest for each comparison', (t) => {
+  let reads = 0;
+  const toHost = (n: number) => ({
+    isReady: true,
+    get name() {
+      reads += 1;
+      return `h${n}`;
+    },
+  });
+  const hosts = Array.from({ length: 1000 }, (_, n) => toHost(n));
+  const map = { hosts: () => hosts, all: () => [{ host: 'h0' }] } as never;
+  const key = 'x'.repeat(10_000);
+  const { name } = chooseImportHost(map, key);
+  t.equal(chooseImportHost(map, key).name, name, 'a retry comes to the same one');
+  t.not(chooseImportHost(map, undefined).name, 'h0', 'the one with the fewest places');
+  t.ok(reads < 10_000, `${reads} names read`);
+  t.end();
 });

@@ -4,8 +4,10 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { Host } from '../../../../host-agent/src/fleet/catalogue.ts';
 import { KubeError } from '../../../../host-agent/src/fleet/kube/client.ts';
+import { Moves } from '../../../../host-agent/src/fleet/kubernetes/moves.ts';
 import { NewPlaces } from '../../../../host-agent/src/fleet/kubernetes/new-places.ts';
-import { readPlacePod, toPod } from '../../../../host-agent/src/fleet/kubernetes/pods.ts';
+import { PlacePosts } from '../../../../host-agent/src/fleet/kubernetes/place-posts.ts';
+import { type PlacePod, readPlacePod, toPod } from '../../../../host-agent/src/fleet/kubernetes/pods.ts';
 import {
   readUnplaced,
   toUnplacedAnnotations,
@@ -93,8 +95,8 @@ function open(hosts: readonly Partial<Host>[], answer: (namespace: string) => Ku
   };
   const isPlaced = (id: string): boolean => [...placed].some((name) => name.startsWith(id.replace('_', '-')));
   const places = new NewPlaces({
-    ...{ seal, log: pino({ level: 'silent' }), timeoutMs: 1500, settleMs: 0, refusedOf: () => ['h9'] },
-    client: { request },
+    ...{ seal, log: pino({ level: 'silent' }), settleMs: 0, refusedOf: () => ['h9'] },
+    posts: new PlacePosts({ client: { request }, timeoutMs: 1500 }),
     map: {
       isCurrent: true,
       hosts: () => all,
@@ -154,3 +156,51 @@ t.test('what leaves a host is placed on another, and a cordoned node gets nothin
   t.match(posted, [{ body: { metadata, spec: { affinity: { nodeAffinity } } } }]);
   t.equal(posted.length, 1);
 });
+
+t.test(
+  'places of a drained host that are refused cost few requests, and those of other tenants are made',
+  async (t) => {
+    const [posted, placed] = [[] as string[], new Set<string>()];
+    const counts = { open: 0, most: 0 };
+    const request = async ({ path, body }: { path: string; body?: object }) => {
+      counts.open += 1;
+      counts.most = Math.max(counts.most, counts.open);
+      await sleep(1);
+      counts.open -= 1;
+      const namespace = path.split('/').at(-2) ?? '';
+      posted.push(namespace);
+      if (namespace === 'sandboxd-acme') throw FORBIDDEN;
+      placed.add((body as ReturnType<typeof toPod>).metadata.name);
+      return {};
+    };
+    const sources = [
+      ...Array.from({ length: 500 }, (_, n) => unplaced(n)),
+      ...Array.from({ length: 20 }, (_, n) => unplaced(90_000 + n, 'sandboxd-other')),
+    ].map(
+      (each): PlacePod => ({
+        ...{ ...each, uid: each.id, host: 'h0', phase: 'Running', leaves: '1f6b02c9' },
+        ...{ isDeleting: false, isCounted: true, isRestored: false },
+      }),
+    );
+    const byId = new Map(sources.map((each) => [each.id, each]));
+    const map = {
+      ...{ isCurrent: true, host: () => undefined, findUnplaced: () => undefined, all: () => sources },
+      placesOf: (id: string) => {
+        const source = byId.get(id) as PlacePod;
+        const isPlaced = placed.has(`${id.replace('_', '-')}-1f6b02c9`);
+        return isPlaced ? [source, { ...source, leaves: undefined, move: '1f6b02c9' }] : [source];
+      },
+    };
+    const moves = new Moves({
+      ...{ seal, map, log: pino({ level: 'silent' }), timeoutMs: 1500, forget: () => undefined },
+      client: { request },
+      posts: new PlacePosts({ client: { request }, timeoutMs: 1500 }),
+    });
+    for (let change = 0; change < 20; change++) moves.look();
+    await until(() => placed.size === 20, 'the other tenant has its places');
+    t.ok(counts.most <= 4, `${counts.most} at once`);
+    const ofAcme = () => posted.filter((each) => each === 'sandboxd-acme').length;
+    t.ok(ofAcme() <= 40, `${ofAcme()} refused`);
+    await until(() => ofAcme() > 4, 'another attempt after the pause');
+  },
+);

@@ -71,7 +71,32 @@ t.test('a page that is too large is asked for again in parts, and strangers are 
     lists.map((list) => list.length),
     [20],
   );
-  t.same(limits, [500, 125, 31, ...Array<number>(6).fill(7)]);
+  t.same(limits, [500, 125, 31, 7, 7, 7, 14, 14]);
+});
+
+t.test('one large object makes the pages after it no smaller for good', async (t) => {
+  const sizes = [...Array<number>(20).fill(1), 15 * MIB, 15 * MIB, ...Array<number>(5000).fill(1)];
+  const limits: number[] = [];
+  const client = {
+    request: async ({ query = {}, maxBytes = 0 }: KubeRequest) => {
+      const [limit, from] = [Number(query.limit), Number(query.continue ?? 0)];
+      limits.push(limit);
+      const found = sizes.slice(from, from + limit);
+      if (found.reduce((sum, each) => sum + each, 0) > maxBytes) throw new AnswerTooLarge(maxBytes);
+      const more = from + limit < sizes.length ? { continue: String(from + limit) } : {};
+      return { metadata: { resourceVersion: '1', ...more }, items: found };
+    },
+    stream: async (_: unknown, signal: AbortSignal) => addAbortSignal(signal, new PassThrough()),
+  };
+  const watch = new Watch<number>({
+    ...{ path: '/things', log: pino({ level: 'silent' }), onChange: () => undefined },
+    ...{ client: client as unknown as KubeClient, onList: () => undefined },
+    read: () => undefined,
+  });
+  t.teardown(() => watch.close());
+  watch.start();
+  await until(() => watch.isCurrent, 'it is current');
+  t.ok(limits.length < 60, `${limits.length} requests`);
 });
 
 t.test('an event whose JSON is many times its object arrives, and the next one', async (t) => {

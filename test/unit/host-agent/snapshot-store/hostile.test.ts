@@ -1,11 +1,14 @@
 // What the bucket has may be anything, even with the right key: a host of the fleet may be an attacker's.
 import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import { zstdCompressSync } from 'node:zlib';
 import t from 'tap';
 import { readDescription } from '../../../../host-agent/src/sandboxes/stored/description.ts';
 import { openChunk, sealChunk } from '../../../../host-agent/src/snapshot-store/chunk.ts';
 import { openManifest } from '../../../../host-agent/src/snapshot-store/manifest.ts';
 import { StoreKeys } from '../../../../host-agent/src/snapshot-store/store-keys.ts';
+import { startS3 } from '../../../support/s3/server.ts';
+import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
 
 const MIB = 2 ** 20;
 const keys = new StoreKeys(randomBytes(32));
@@ -68,4 +71,41 @@ t.test('chunks: bombs, those of another tenant, other lengths', async (t) => {
   await refused(await sealChunk(own, name, plain.subarray(1)), MIB - 1);
   await refused(own.seal(name, Buffer.from([7, 1, 2])));
   for (const length of [0, 3, 29, sealed.length - 1]) await refused(sealed.subarray(0, length));
+});
+
+t.test('garbage, and objects larger than any of ours, stop nothing', async (t) => {
+  const s3 = await startS3(t);
+  const settings = makeStoreSettings(t, s3.url);
+  const { store, collector } = openTestStore(t, settings);
+  const signal = new AbortController().signal;
+  const put = (key: string, body: Buffer) =>
+    s3.objects.set(`${settings.prefix}/${key}`, { body, writtenMs: Date.now() });
+  const file = join(t.testdir({ file: 'content' }), 'file');
+  const image = name('c');
+  await store.images.ensure({ id: image, description: {}, path: file }, { isAnew: false }, signal);
+  for (const [at, sizeBytes] of [10, 20_000, 9 * MIB].entries()) {
+    const body = randomBytes(sizeBytes);
+    await store.images.name('app:1', image, 2 * at, signal);
+    const [own = ''] = [...s3.objects.keys()].filter((key) => key.includes('/names/'));
+    put(own.slice(settings.prefix.length + 1), body);
+    put(`deleted/${id}`, body);
+    t.equal(await store.isDeleted(id, signal), false);
+    const { problems, images } = await collector.collect(signal);
+    t.same([problems.length, images], [1, 1], `${sizeBytes} bytes`);
+    await t.rejects(store.images.find('app:1', signal), { code: 'internal' });
+    await store.images.name('app:1', image, 2 * at + 1, signal);
+    t.equal((await store.images.find('app:1', signal))?.id, image, 'the next pull mends it');
+    put(`claims/sbx_0000000000000/${'a'.repeat(32)}`, body);
+    const damaged = { code: 'internal', details: { stage: 'store' } };
+    await t.rejects(store.parked.readClaim(`sbx_0000000000000/${'a'.repeat(32)}`), damaged);
+    put('names/other', body);
+    t.equal((await collector.collect(signal)).problems.length, 1);
+    s3.age(31 * 24 * 3_600_000);
+    await store.images.name('app:1', image, 2 * at + 1.5, signal);
+    await collector.collect(signal);
+    t.notOk(s3.objects.has(`${settings.prefix}/names/other`), 'after a month it is removed');
+    t.notOk(s3.objects.has(`${settings.prefix}/deleted/${id}`));
+  }
+  await store.remove(id, signal);
+  t.equal(await store.isDeleted(id, signal), true, 'a mark of a host');
 });
