@@ -57,6 +57,8 @@ const connection: GuestConnection = new GuestConnection({
   onFault: report,
 });
 const context = { poller, connection, isEmulated: false };
-serveVsock(context, { port: PORT, peerCid: LOCAL_CID });
-serveVsock(context, { port: STRICT_PORT, peerCid: HOST_CID });
+/** Makes a file, as a mark that a host has connected to `port`. */
+const onHostOf = (port: number) => () => writeFileSync(`${pidPath}.${port}`, '');
+serveVsock(context, { port: PORT, peerCid: LOCAL_CID, onHost: onHostOf(PORT) });
+serveVsock(context, { port: STRICT_PORT, peerCid: HOST_CID, onHost: onHostOf(STRICT_PORT) });
 writeFileSync(pidPath, String(process.pid));

@@ -1,5 +1,6 @@
 // The agent's end of vsock in a real guest kernel, where the guest itself plays the host over the loopback transport.
 import t from 'tap';
+import { PORT } from '../guest/vsock-ports.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { installInGuest } from '../support/guest-node.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -40,6 +41,8 @@ t.test('the agent’s modules over vsock', async (t) => {
     .map((line) => JSON.parse(line) as { name: string; error?: string });
   t.equal(outcomes.length, 6, stdout);
   for (const { name, error } of outcomes) t.equal(error, undefined, name);
+  const marks = await api.sh(sandbox.id, 'ls /run/vsock-agent.pid.*');
+  t.equal(marks, `/run/vsock-agent.pid.${PORT}`, 'only a host that was accepted ends the search for a port');
   await api.sh(sandbox.id, 'kill $(cat /run/vsock-agent.pid)');
   t.equal((await agent).stdout, '', 'the agent’s modules met no fault');
 });

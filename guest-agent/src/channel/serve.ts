@@ -6,11 +6,8 @@ import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller } from '../native/poller.ts';
 import { FdLink } from './fd-link.ts';
 import { findSerialPort } from './ports.ts';
+import { searchChannels } from './search.ts';
 
-/** The driver announces a port some milliseconds after its device. After this many tries, polling slows down. */
-const EAGER_TRIES = 400;
-const EAGER_MS = 5;
-const PATIENT_MS = 250;
 /** VMADDR_CID_HOST. Programs inside the guest connect from another context id. */
 const HOST_CID = 2;
 
@@ -22,45 +19,17 @@ type ServeContext = {
 
 /** Serves each channel as soon as it appears. `onReady` is called for the first one. */
 export function serveChannels(context: ServeContext, onReady: () => void): void {
-  let isReady = false;
-  const serve = (attempt: () => boolean): boolean => {
-    const isServed = attempt();
-    if (isServed && !isReady) onReady();
-    isReady ||= isServed;
-    return isServed;
-  };
-  // A guest may have the vsock driver while the host uses the port. Where a guest has vsock, its driver was loaded
-  // before the agent started. Polling therefore stops once a port serves; otherwise every copy of the guest would keep
-  // polling.
-  persist(() => isReady || serve(() => serveVsock(context)), EAGER_TRIES);
-  const findPort = (): void =>
-    persist(
-      () =>
-        serve(() =>
-          servePort(context, (cause) => {
-            // The device was removed or failed: search again.
-            logError('channel', cause ?? 'closed');
-            setTimeout(findPort, PATIENT_MS);
-          }),
-        ),
-      Number.POSITIVE_INFINITY,
-    );
-  findPort();
-}
-
-/** Calls `attempt` until it returns true, at first at short intervals. Stops after `maxTries` false results. */
-function persist(attempt: () => boolean, maxTries: number): void {
-  let tries = 0;
-  const next = (): void => {
-    tries += 1;
-    try {
-      if (attempt() || tries >= maxTries) return;
-    } catch (error) {
-      if (tries % EAGER_TRIES === 1) logError('channel', error);
-    }
-    setTimeout(next, tries < EAGER_TRIES ? EAGER_MS : PATIENT_MS);
-  };
-  next();
+  searchChannels(
+    {
+      serveVsock: (onHost) => serveVsock(context, { onHost }),
+      servePort: (onLost) =>
+        servePort(context, (cause) => {
+          logError('channel', cause ?? 'closed');
+          onLost();
+        }),
+    },
+    onReady,
+  );
 }
 
 function servePort(context: ServeContext, onClose: (cause?: Error) => void): boolean {
@@ -73,15 +42,17 @@ function servePort(context: ServeContext, onClose: (cause?: Error) => void): boo
 }
 
 export type VsockOptions = {
-  readonly port: number;
+  readonly port?: number;
   /** Context id of accepted peers; other connections are refused. */
-  readonly peerCid: number;
+  readonly peerCid?: number;
+  /** Called for each connection of a host. */
+  readonly onHost?: () => void;
 };
 
 /** Listens for hosts; each connection is one link. Returns false while vsock does not exist. */
 export function serveVsock(
   context: ServeContext,
-  { port, peerCid }: VsockOptions = { port: AGENT_VSOCK_PORT, peerCid: HOST_CID },
+  { port = AGENT_VSOCK_PORT, peerCid = HOST_CID, onHost = () => undefined }: VsockOptions,
 ): boolean {
   // The driver is loaded only where the device exists. Opening a socket without it would make the kernel search for a
   // module.
@@ -89,7 +60,10 @@ export function serveVsock(
   const listener = addon.listenVsock(port);
   context.poller.watch(listener, POLL.in, () => {
     const accept = (): number => addon.acceptVsock(listener, peerCid);
-    for (let fd = accept(); fd !== NOT_NOW; fd = accept()) context.connection.attach(new FdLink(fd, context));
+    for (let fd = accept(); fd !== NOT_NOW; fd = accept()) {
+      context.connection.attach(new FdLink(fd, context));
+      onHost();
+    }
   });
   return true;
 }
