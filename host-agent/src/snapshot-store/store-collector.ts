@@ -3,6 +3,7 @@ import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import {
+  AHEAD,
   chunkLength,
   IMAGES,
   idOfPath,
@@ -94,6 +95,7 @@ export class StoreCollector {
         else young.add(key);
       }
     await this.#finishDeletes(signal);
+    await this.#removeAhead(minAgeMs, signal);
     let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
@@ -136,6 +138,12 @@ export class StoreCollector {
         else if (agoMs < MAX_UNFINISHED_AGE_MS && (await this.#isMarked(key, id, signal)))
           await this.#bucket.remove(manifestPath(id), signal);
       }
+  }
+
+  /** A host that was killed may have left them. */
+  async #removeAhead(minAgeMs: number, signal: AbortSignal): Promise<void> {
+    for await (const page of this.#bucket.list(AHEAD, signal))
+      for (const { key, agoMs } of page) if (agoMs >= minAgeMs) await this.#bucket.remove(key, signal);
   }
 
   /** Whether a host with the key wrote the mark. */

@@ -136,7 +136,7 @@ export class Fleet {
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),
       readHoldings: () => [...readSnapshotHoldings(daemon.manager), ...(options.holdings ?? [])],
       records,
-      sandboxes: toLocal({ sandboxes: daemon.manager, events: daemon.events }),
+      sandboxes: { ...toLocal({ sandboxes: daemon.manager, events: daemon.events }), ...options.local },
       log: this.log,
       renewMs: 200,
       ...(options.fenceMs !== undefined && { fenceMs: options.fenceMs }),

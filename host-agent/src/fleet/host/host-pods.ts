@@ -4,6 +4,9 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
 import {
+  COPIED,
+  FETCHED,
+  type Fetched,
   LEAVING,
   PLACE_LABEL,
   type PlacePod,
@@ -104,16 +107,36 @@ export class HostPods {
       .catch(ignoreGone);
   }
 
-  /** `move`: its sandbox waits for another host; undefined: it stays. */
-  async setLeaving(pod: PlacePod, move: string | undefined): Promise<void> {
-    const condition = {
-      type: LEAVING,
-      status: move === undefined ? 'False' : 'True',
+  /** Names of moves: its sandbox waits for another host, or has sent a copy ahead; undefined: not so. */
+  async setLeaving(
+    pod: PlacePod,
+    { leaves, copied }: { readonly leaves: string | undefined; readonly copied: string | undefined },
+  ): Promise<void> {
+    const named = (type: string, move: string | undefined) => ({
+      ...{ type, status: move === undefined ? 'False' : 'True' },
       reason: move === undefined ? 'Stays' : `D${move}`,
-      lastTransitionTime: new Date().toISOString().replace(/\.\d+/, ''),
-    };
+    });
+    const changed = [
+      ...(pod.leaves === leaves ? [] : [named(LEAVING, leaves)]),
+      ...(pod.copied === copied ? [] : [named(COPIED, copied)]),
+    ];
+    await this.#setConditions(pod, changed);
+  }
+
+  /** How far this host is with what the sandbox has sent ahead. */
+  async setFetched(pod: PlacePod, state: Fetched): Promise<void> {
+    const reason = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
+    await this.#setConditions(pod, [{ type: FETCHED, status: state === 'ready' ? 'True' : 'False', reason }]);
+  }
+
+  async #setConditions(
+    pod: PlacePod,
+    changed: readonly { readonly type: string; readonly status: string; readonly reason: string }[],
+  ): Promise<void> {
+    const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '');
+    const conditions = changed.map((each) => ({ ...each, lastTransitionTime }));
     const path = `${podPath(pod.namespace, toPodName(pod))}/status`;
-    const body = { metadata: { uid: pod.uid }, status: { conditions: [condition] } };
+    const body = { metadata: { uid: pod.uid }, status: { conditions } };
     const { signal } = this.#stop;
     await this.#options.client
       .request({ method: 'PATCH', path, patch: 'strategic', body, signal })

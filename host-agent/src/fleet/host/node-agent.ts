@@ -197,7 +197,10 @@ export class NodeAgent implements Placement {
 
   #podsChanged(id?: string): void {
     for (const done of [...this.#waiting]) done();
-    const known = () => this.#options.records.all().map(({ id }) => id);
+    const known = () => [
+      ...this.#options.records.all().map(({ id }) => id),
+      ...this.#options.sandboxes.prefetched(),
+    ];
     const all = id === undefined ? new Set([...this.#pods.ids(), ...known()]) : [id];
     for (const each of all) this.#turns.enqueue(each);
   }
@@ -207,6 +210,7 @@ export class NodeAgent implements Placement {
     if (!this.#pods.isListed) return;
     const isUnlisted = (): boolean => this.#options.records.get(id)?.isUnlisted === true;
     const wasUnlisted = isUnlisted();
+    await this.#takeovers.follow(id);
     await this.#carryOut(id, this.#decide(id));
     if (wasUnlisted || isUnlisted()) this.#registration.noteUnplaced();
   }
@@ -222,16 +226,17 @@ export class NodeAgent implements Placement {
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
       isBusy: this.#busy.has(id),
       isArriving: this.#options.sandboxes.isArriving(id),
-      leaves: this.#moveOf(id),
+      ...this.#movesOf(id),
       knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
       nodeKnownMs: this.#registration.nodeKnownMs * (OUTLIVED_MS / unusedMs),
     });
   }
 
-  #moveOf(id: string): string | undefined {
-    const departure = this.#options.sandboxes.departureOf(id);
-    return departure === undefined ? undefined : toMove(departure);
+  #movesOf(id: string): { readonly leaves: string | undefined; readonly copied: string | undefined } {
+    const { sandboxes } = this.#options;
+    const name = (departure: string | undefined) => departure && toMove(departure);
+    return { leaves: name(sandboxes.departureOf(id)), copied: name(sandboxes.copiedOf(id)) };
   }
 
   async #carryOut(id: string, action: Action): Promise<void> {
@@ -252,6 +257,8 @@ export class NodeAgent implements Placement {
       case 'mark-running':
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
         return;
+      case 'prefetch':
+        return this.#takeovers.enqueueAhead(id);
       case 'take-over':
       case 'finish-arrival':
         return this.#takeovers.enqueue(id);
@@ -261,7 +268,7 @@ export class NodeAgent implements Placement {
         return;
       }
       case 'mark-leaving':
-        if (pod) await this.#pods.setLeaving(pod, this.#moveOf(id));
+        if (pod) await this.#pods.setLeaving(pod, this.#movesOf(id));
         return;
       case 'mark-failed':
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'VmExited', sandboxes.stateOf(id)?.reason ?? '');

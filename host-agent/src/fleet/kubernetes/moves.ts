@@ -1,5 +1,6 @@
-// Sandboxes whose hosts are drained: each waits in the snapshot store, and gets a second pod, which the scheduler
-// places on another host. Every gateway does this; the name of the pod makes it one.
+// Sandboxes whose hosts are drained: each gets a second pod, which the scheduler places on another host. While it still
+// runs, that host only fetches ahead what it has sent; the pod is opened when the sandbox waits in the snapshot store.
+// Every gateway does this; the name of the pod makes it one.
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
 import type { Place } from '../catalogue.ts';
@@ -7,13 +8,14 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
-import { type PlacePod, toPod, toPodName } from './pods.ts';
+import { ARRIVAL, type PlacePod, toOpened, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
 const FORGIVEN_AFTER = 10;
 const MAX_REFUSED = 10_000;
 /** A host that has claimed a sandbox by then is known to the one that it leaves, which has removed its place. */
 const LOST_MS = 10_000;
+const RETRY_MS = 1000;
 
 type MovesDeps = {
   readonly client: KubeClient;
@@ -31,9 +33,12 @@ export class Moves {
   /** Hosts that could not take a sandbox, by its id. */
   readonly #refused = new Map<string, Set<string>>();
   readonly #placing = new Set<string>();
+  /** Uids of pods. */
+  readonly #patching = new Set<string>();
+  readonly #patched = new Map<string, string>();
   /** Since when hosts that were chosen are not ready. By our own clock: that of the engine may differ. */
   readonly #silent = new Map<string, number>();
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #timers = new Map<string, { readonly timer: NodeJS.Timeout; readonly atMs: number }>();
   #sweeps = 0;
 
   constructor(deps: MovesDeps) {
@@ -50,7 +55,9 @@ export class Moves {
 
   #moving(): Set<string> {
     const all = [...this.#deps.map.all()];
-    return new Set(all.flatMap(({ id, leaves, move }) => ((leaves ?? move) === undefined ? [] : [id])));
+    return new Set(
+      all.flatMap(({ id, leaves, copied, move }) => ((leaves ?? copied ?? move) === undefined ? [] : [id])),
+    );
   }
 
   /** Hosts that could not take it. */
@@ -67,7 +74,8 @@ export class Moves {
 
   #lookAt(id: string): void {
     const places = this.#deps.map.placesOf(id);
-    const source = places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
+    const isSource = (place: PlacePod): boolean => moveOf(place) !== undefined && !place.isDeleting;
+    const source = places.find(isSource);
     for (const arrival of places) {
       const isOld =
         arrival.move !== undefined &&
@@ -75,6 +83,8 @@ export class Moves {
         source === undefined &&
         !arrival.isRestored;
       // What no host has taken is not needed once its sandbox stays, or has gone.
+      const isForgotten = arrival.isAhead === true && arrival.move !== (source && moveOf(source));
+      if (isForgotten && !arrival.isDeleting) this.#deps.forget(arrival);
       if (arrival.phase !== 'Failed' && !(isOld && arrival.host === undefined)) continue;
       if (arrival.move === undefined || arrival === source) continue;
       if (arrival.phase === 'Failed' && arrival.reason !== NOT_TAKEN) continue;
@@ -94,9 +104,49 @@ export class Moves {
       if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
     }
     if (source === undefined) return;
-    if (places.some(({ move }) => move === source.leaves) || this.#placing.has(id)) return;
+    const move = moveOf(source);
+    const arrival = places.find((each) => each.move === move && !each.isDeleting);
+    if (arrival?.isAhead === true) this.#follow(source, arrival);
+    if (places.some((each) => each.move === move) || this.#placing.has(id)) return;
     this.#placing.add(id);
     void this.#place(source).finally(() => this.#placing.delete(id));
+  }
+
+  /** Opens a place when its sandbox is offered; until then, tells the host that it leaves how far the other one is. */
+  #follow(source: PlacePod, arrival: PlacePod): void {
+    const { seal } = this.#deps;
+    const { fetched, move } = arrival;
+    if (source.leaves !== undefined) {
+      this.#patch(arrival, toOpened(arrival, seal));
+      return;
+    }
+    const isNew = source.arrival?.move !== move || source.arrival?.state !== fetched;
+    if (fetched === undefined || !isNew) return;
+    const annotations = { [ARRIVAL]: `${move} ${fetched}` };
+    this.#patch(source, { metadata: { uid: source.uid, annotations } });
+  }
+
+  /** Once at a time; what fails is tried again after a second. */
+  #patch(pod: PlacePod, body: object): void {
+    const { client, timeoutMs, log } = this.#deps;
+    const { id, namespace, uid, version = '' } = pod;
+    // As it was read, it is changed once: our watch may be behind.
+    const change = `${version} ${JSON.stringify(body)}`;
+    if (this.#patching.has(uid) || this.#patched.get(uid) === change) return;
+    this.#patching.add(uid);
+    if (this.#patched.size >= MAX_REFUSED) this.#patched.clear();
+    const path = podPath(namespace, toPodName(pod));
+    const patched = client.request({ method: 'PATCH', path, patch: 'merge', body, timeoutMs });
+    void patched
+      .then(() => {
+        this.#patched.set(uid, change);
+        this.#lookLater(id, 0);
+      })
+      .catch((error: unknown) => {
+        log.debug({ sandbox: id, reason: firstLine(error) }, 'a place of a move is not changed');
+        this.#lookLater(id, RETRY_MS);
+      })
+      .finally(() => this.#patching.delete(uid));
   }
 
   /** A place whose host has ended before it took the sandbox is forgotten, and another host is chosen. */
@@ -135,12 +185,15 @@ export class Moves {
   }
 
   #lookLater(id: string, waitMs: number): void {
-    if (this.#timers.has(id)) return;
+    const atMs = performance.now() + waitMs;
+    const planned = this.#timers.get(id);
+    if (planned !== undefined && planned.atMs <= atMs) return;
+    clearTimeout(planned?.timer);
     const look = (): void => {
       this.#timers.delete(id);
       this.#lookAt(id);
     };
-    this.#timers.set(id, setTimeout(look, waitMs + 1).unref());
+    this.#timers.set(id, { atMs, timer: setTimeout(look, waitMs + 1).unref() });
   }
 
   /** Only as it was read: what its host has done since makes the first request fail. */
@@ -161,10 +214,12 @@ export class Moves {
     }
   }
 
-  async #place({ id, leaves: move, namespace, host = '', vcpus, memoryMib }: PlacePod): Promise<void> {
+  async #place(source: PlacePod): Promise<void> {
+    const { id, namespace, host = '', vcpus, memoryMib } = source;
+    const [move, isAhead] = [moveOf(source), source.leaves === undefined];
     const { client, seal, timeoutMs, log } = this.#deps;
     const not = [...new Set([host, ...(this.#refused.get(id) ?? [])])].filter((name) => name !== '');
-    const body = toPod({ id, move, vcpus, memoryMib, not }, namespace, seal);
+    const body = toPod({ id, move, vcpus, memoryMib, not, isAhead }, namespace, seal);
     try {
       await client.request({ method: 'POST', path: podPath(namespace), body, timeoutMs });
       log.info({ sandbox: id, host }, 'a sandbox of a drained host is placed again');
@@ -177,6 +232,11 @@ export class Moves {
       );
     }
   }
+}
+
+/** What its move is called, offered or not yet. */
+function moveOf({ leaves, copied }: PlacePod): string | undefined {
+  return leaves ?? copied;
 }
 
 /** Reason of an arrival whose host could not take its sandbox. */
