@@ -160,7 +160,7 @@ t.test('without a place, as a quota is used up, a sandbox is reachable all the s
 });
 
 t.test('a host is lost for good after an offer: a resume by its tenant finds another', async (t) => {
-  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t);
+  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t, NOT_AHEAD);
   cordon('h0');
   await until(() => podsOf(fleet).length === 2, 'it is offered');
   await a.crash();

@@ -37,7 +37,8 @@ export class CopiesAhead {
         const id = idOfPath(`${PARKED}${path.slice(AHEAD.length)}`);
         if (id === undefined || !path.startsWith(begin)) continue;
         const sealed = await this.#bucket.get(path, MAX_SEALED_MANIFEST_BYTES, signal);
-        if (sealed !== undefined) return await openManifest(this.#keys, id, sealed, path);
+        // There is one, unless the bucket makes up names.
+        return sealed && (await openManifest(this.#keys, id, sealed, path));
       }
     return undefined;
   }

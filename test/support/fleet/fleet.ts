@@ -215,6 +215,12 @@ export class Fleet {
     return readKubeconfig(own);
   }
 
+  /** Of a daemon that joins the stand-in. */
+  joinFlags(name: string): string[] {
+    const kubeconfig = this.api.writeKubeconfig(join(this.#dir, randomUUID()));
+    return ['--join', kubeconfig, '--join-name', name, '--fleet-secret-file', join(this.#dir, 'secret')];
+  }
+
   /** `writeMs`: ample by default, because a busy machine takes long. */
   async gateway({
     writeMs = 20_000,

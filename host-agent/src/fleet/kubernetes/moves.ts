@@ -74,8 +74,7 @@ export class Moves {
 
   #lookAt(id: string): void {
     const places = this.#deps.map.placesOf(id);
-    const isSource = (place: PlacePod): boolean => moveOf(place) !== undefined && !place.isDeleting;
-    const source = places.find(isSource);
+    const source = places.find((each) => this.#isSource(each));
     for (const arrival of places) {
       const isOld =
         arrival.move !== undefined &&
@@ -110,6 +109,12 @@ export class Moves {
     if (places.some((each) => each.move === move) || this.#placing.has(id)) return;
     this.#placing.add(id);
     void this.#place(source).finally(() => this.#placing.delete(id));
+  }
+
+  /** A host that is not heard of offers nothing soon: no capacity is kept for it. */
+  #isSource({ leaves, copied, isDeleting, host = '' }: PlacePod): boolean {
+    if (isDeleting) return false;
+    return leaves !== undefined || (copied !== undefined && this.#deps.map.host(host)?.isReady === true);
   }
 
   /** Opens a place when its sandbox is offered; until then, tells the host that it leaves how far the other one is. */

@@ -20,7 +20,7 @@ export const FINALIZER = 'sandboxd.dev/host';
 export const SEAL = 'sandboxd.dev/seal';
 /** Its sandbox comes from the snapshot store alone: no other place of it has to be there. */
 const RESTORED = 'sandboxd.dev/restored';
-/** Its sandbox still runs at another host: this one fetches ahead what it has sent. Hosts that do not know it see no place. */
+/** Its sandbox runs at another host: this one fetches what it has sent. Hosts that do not know it see no place. */
 const AHEAD = 'sandboxd.dev/ahead';
 /** On the place that it leaves: how far the other host is. A hint, so that it has no seal. */
 export const ARRIVAL = 'sandboxd.dev/arrival';

@@ -5,13 +5,22 @@ import type { Sandbox } from '../sandbox.ts';
 import { type CopyDeps, copyAhead } from './copy-ahead.ts';
 import { parkedId } from './parked.ts';
 import type { PrefetchState } from './prefetches.ts';
-import type { MoveTimes } from './tables.ts';
 
 /** None may fit, or know how. */
 const PLACED_MS = 10_000;
 /** What a guest changes meanwhile is sent twice. */
 const FETCHED_MS = 120_000;
 const REMOVE_MS = 5000;
+
+/** How long hosts wait for each other before a pause. */
+export type MoveTimes = {
+  /** Until another host has begun to fetch what was sent; 0: none is chosen before the pause. */
+  readonly placedMs?: number;
+  /** Until it is there. */
+  readonly fetchedMs?: number;
+  /** For its sandbox. */
+  readonly keptMs?: number;
+};
 
 type Waiting = {
   readonly departure: string;

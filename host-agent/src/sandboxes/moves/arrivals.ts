@@ -25,7 +25,7 @@ import type { SharedDeps } from '../stored/shared.ts';
 import type { ParkedSandbox } from '../types.ts';
 import { fetchParked } from './fetch-parked.ts';
 import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
-import type { Prefetched, Prefetches } from './prefetches.ts';
+import type { AssertFits, Prefetched, Prefetches } from './prefetches.ts';
 
 /** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
 const NO_ENGINE = 'another host';
@@ -68,7 +68,7 @@ export type ArrivalConditions = {
   /** Only what this host has claimed already. */
   readonly onlyOwn?: boolean;
   /** Called before the fetch and before the claim, which does not follow if it throws. */
-  readonly assertFits?: ((size: { readonly vcpus: number; readonly memoryMib: number }) => void) | undefined;
+  readonly assertFits?: AssertFits | undefined;
 };
 
 export class Arrivals {

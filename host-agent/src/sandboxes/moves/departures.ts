@@ -16,10 +16,9 @@ import { movingSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { PARTS } from '../saved/archive/format.ts';
 import type { Sleep } from '../sleep/sleep.ts';
-import { Ahead } from './ahead.ts';
+import { Ahead, type MoveTimes } from './ahead.ts';
 import type { CopyDeps } from './copy-ahead.ts';
 import { describeParked, openParkedFiles, parkedId } from './parked.ts';
-import type { MoveTimes } from './tables.ts';
 
 const POLL_MS = 3000;
 

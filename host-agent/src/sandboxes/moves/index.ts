@@ -24,9 +24,10 @@ const DESCRIBE_MS = 10_000;
 const REMEMBERED_MS = 30_000;
 const MAX_REMEMBERED = 1000;
 
+export type { MoveTimes } from './ahead.ts';
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
-export type { MoveTables, MoveTimes } from './tables.ts';
+export type { MoveTables } from './tables.ts';
 
 type MovesDeps = {
   readonly admission: Admission;

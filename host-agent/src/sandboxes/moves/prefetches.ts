@@ -14,7 +14,6 @@ import { flush } from '../saved/save.ts';
 import { removeSaved, snapshotsRoot, unfinishedDir } from '../saved/saved-guest.ts';
 import { sizeOf } from '../stored/description.ts';
 import type { SharedDeps } from '../stored/shared.ts';
-import type { ArrivalConditions } from './arrivals.ts';
 import { type Parked, readParked } from './parked.ts';
 
 /** Each fetches with as many connections as any download. */
@@ -23,6 +22,9 @@ const MAX_FETCHING = 4;
 const MAX_KEPT = 16;
 /** The host that it leaves does not wait as long. */
 const KEPT_MS = 10 * 60_000;
+
+/** Throws for a sandbox that is too large for its place. */
+export type AssertFits = (size: { readonly vcpus: number; readonly memoryMib: number }) => void;
 
 /** `over`: it is not fetched ahead any more, or cannot be; some of it may be here. */
 export type PrefetchState = 'fetching' | 'ready' | 'over';
@@ -89,7 +91,7 @@ export class Prefetches {
   async begin(
     id: string,
     move: string,
-    { assertFits }: Pick<ArrivalConditions, 'assertFits'> = {},
+    { assertFits }: { readonly assertFits?: AssertFits | undefined } = {},
   ): Promise<void> {
     const known = this.#all.get(id);
     if (known?.move === move) return await known.done;
@@ -131,7 +133,7 @@ export class Prefetches {
     id: string,
     own: Prefetch,
     signal: AbortSignal,
-    assertFits: ArrivalConditions['assertFits'],
+    assertFits: AssertFits | undefined,
   ): Promise<void> {
     const { shared, log } = this.#deps;
     const startedAt = performance.now();

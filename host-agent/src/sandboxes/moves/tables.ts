@@ -11,13 +11,3 @@ export type MoveTables = {
   /** Of sandboxes that have no other place than this host. */
   readonly bound?: { get(id: string): unknown };
 };
-
-/** How long hosts wait for each other before a pause. */
-export type MoveTimes = {
-  /** Until another host has begun to fetch what was sent; 0: none is chosen before the pause. */
-  readonly placedMs?: number;
-  /** Until it is there. */
-  readonly fetchedMs?: number;
-  /** For its sandbox. */
-  readonly keptMs?: number;
-};
