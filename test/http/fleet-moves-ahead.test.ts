@@ -2,6 +2,7 @@
 // there, it moves, or stays and runs, and nothing is left.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
 import { ask, type Fleet, type FleetHost, type HostOptions } from '../support/fleet/fleet.ts';
@@ -190,4 +191,23 @@ t.test('a host fetches few sandboxes ahead at once', async (t) => {
   await Promise.all(begun);
   await prefetches.begin('sbx_0000000000005', '01234567');
   t.same(await fetchedBy(b), []);
+});
+
+t.test('many moves of one sandbox that do not come: their places go, and it stays', async (t) => {
+  const { fleet, a, b, url, id } = await prepare(t);
+  const own = () => podsOf(fleet).find(({ metadata }) => metadata.name === id.replace('_', '-'));
+  await until(() => own()?.status?.phase === 'Running', 'a place');
+  for (let move = 0; move < 30; move++) {
+    const pod = own();
+    if (pod === undefined) throw new Error('its place went');
+    const reason = `D${move.toString(16).padStart(8, '0')}`;
+    const condition = { type: 'sandboxd.dev/Copied', status: 'True', reason };
+    fleet.api.objects.change('pods', pod, { status: { conditions: [condition] } });
+    await sleep(10);
+  }
+  await until(() => podsOf(fleet).length === 1, 'one place');
+  t.same([...(b.daemon.manager.moves.prefetches?.ids() ?? [])], []);
+  t.match(a.daemon.manager.list(), [{ id, state: 'running' }]);
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'no place');
 });

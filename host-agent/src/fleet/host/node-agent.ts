@@ -179,7 +179,7 @@ export class NodeAgent implements Placement {
   async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
     const untilMs = performance.now() + POD_WAIT_MS;
     for (;;) {
-      const pod = this.#pods.find(id);
+      const pod = this.#pods.find(id, uid);
       if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
@@ -210,6 +210,7 @@ export class NodeAgent implements Placement {
     if (!this.#pods.isListed) return;
     const isUnlisted = (): boolean => this.#options.records.get(id)?.isUnlisted === true;
     const wasUnlisted = isUnlisted();
+    for (const pod of this.#pods.findOver(id, this.#uidOf(id))) await this.#pods.remove(pod);
     await this.#takeovers.follow(id);
     await this.#carryOut(id, this.#decide(id));
     if (wasUnlisted || isUnlisted()) this.#registration.noteUnplaced();
@@ -218,7 +219,7 @@ export class NodeAgent implements Placement {
   #decide(id: string): Action {
     const found = this.#options.sandboxes.stateOf(id);
     const { unusedMs = UNUSED_MS } = this.#options;
-    const pod = this.#pods.find(id);
+    const pod = this.#pods.find(id, this.#uidOf(id));
     return decide({
       // What was refused once is not this host's, though its watch is behind.
       pod: pod && this.#takeovers.isRefused(pod.uid) ? { ...pod, phase: 'Failed' } : pod,
@@ -227,10 +228,14 @@ export class NodeAgent implements Placement {
       isBusy: this.#busy.has(id),
       isArriving: this.#options.sandboxes.isArriving(id),
       ...this.#movesOf(id),
-      knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
+      knownMs: this.#pods.knownMs(id, this.#uidOf(id)) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
       nodeKnownMs: this.#registration.nodeKnownMs * (OUTLIVED_MS / unusedMs),
     });
+  }
+
+  #uidOf(id: string): string | undefined {
+    return this.#options.records.get(id)?.uid;
   }
 
   #movesOf(id: string): { readonly leaves: string | undefined; readonly copied: string | undefined } {
@@ -241,7 +246,7 @@ export class NodeAgent implements Placement {
 
   async #carryOut(id: string, action: Action): Promise<void> {
     const { records, sandboxes, log, unusedMs = UNUSED_MS } = this.#options;
-    const pod = this.#pods.find(id);
+    const pod = this.#pods.find(id, this.#uidOf(id));
     switch (action) {
       case 'nothing':
         return;
@@ -322,7 +327,7 @@ export class NodeAgent implements Placement {
   /** Until a place is not waited for any more, or has outlived its Node. */
   #waitMs(id: string, unusedMs: number): number {
     const isUsed = this.#options.records.get(id) !== undefined;
-    const waitedMs = isUsed ? this.#registration.nodeKnownMs : this.#pods.knownMs(id);
+    const waitedMs = isUsed ? this.#registration.nodeKnownMs : this.#pods.knownMs(id, this.#uidOf(id));
     return Math.max(100, unusedMs - waitedMs);
   }
 

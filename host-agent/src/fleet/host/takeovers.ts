@@ -58,8 +58,8 @@ export class Takeovers {
 
   /** What the fleet says of a sandbox that is to leave, and what of one that arrives is not needed any more. */
   async follow(id: string): Promise<void> {
-    const { pods, sandboxes } = this.#deps;
-    const pod = pods.find(id);
+    const { pods, records, sandboxes } = this.#deps;
+    const pod = pods.find(id, records.get(id)?.uid);
     if (pod?.arrival !== undefined) sandboxes.noteArrival(id, pod.arrival.move, pod.arrival.state);
     const isComing = pod?.move !== undefined && !pod.isDeleting && pod.phase === 'Pending';
     if (!isComing || this.isRefused(pod.uid)) await sandboxes.forgetPrefetch(id);
@@ -132,7 +132,7 @@ export class Takeovers {
     if (pod === undefined) return;
     const { namespace, uid } = pod;
     const assertPlace: TakeoverConditions['assertFits'] = (size) => {
-      const now = pods.find(id);
+      const now = pods.find(id, uid);
       if (now?.uid !== uid || now.isDeleting || registration.isFenced)
         throw new AppError('cancelled', `the place of sandbox ${id} went while it arrived`);
       assertFits(now, size);
