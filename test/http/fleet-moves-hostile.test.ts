@@ -1,7 +1,8 @@
 // Moves that fail half-way: whatever refuses, one host has the sandbox, and it is not ended.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
+import { ask } from '../support/fleet/fleet.ts';
+import { holdFetches, NOT_AHEAD, startMovingFleet } from '../support/fleet/moves.ts';
 import { makeHome, startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { startS3 } from '../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
@@ -10,17 +11,9 @@ import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(240_000));
 
-async function prepare(t: Test) {
-  const fleet = await startFleet(t);
-  const s3 = await startS3(t);
-  const settings = makeStoreSettings(t, s3.url);
-  const host = (name: string, options: Parameters<Fleet['host']>[1] = {}) =>
-    fleet.host(name, { snapshotStore: openTestStore(t, settings).store, ...options });
-  const cordon = (name: string) =>
-    fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), {
-      spec: { unschedulable: true },
-    });
-  const a = await host('h0');
+async function prepare(t: Test, moveTimes = NOT_AHEAD) {
+  const { fleet, s3, settings, host, cordon } = await startMovingFleet(t);
+  const a = await host('h0', { moveTimes });
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000 });
   const { body } = await ask(url, 'POST', '/sandboxes', {});
@@ -53,25 +46,18 @@ t.test('a place that goes while its sandbox is fetched: the sandbox stays where 
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
   cordon('h0');
   await until(() => fleet.api.objects.list('pods').length === 2, 'a pod waits');
-  let isFetching = false;
-  const gate = Promise.withResolvers<void>();
-  s3.fault = async (method, key) => {
-    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
-    isFetching = true;
-    await gate.promise;
-    return undefined;
-  };
+  const held = holdFetches(s3);
   const b = await host('h1');
   await fleet.ready(2);
   const pod = fleet.api.objects.list('pods').find(({ spec }) => spec.nodeName === undefined);
   if (pod === undefined) throw new Error('no pod waits');
   fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1' } });
-  await until(() => isFetching, 'it is fetched');
+  await held.begun();
   const { namespace = '', name } = pod.metadata;
   fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
   fleet.api.objects.delete('pods', namespace, name, 0);
   await sleep(200);
-  gate.resolve();
+  held.release();
   await until(() => b.daemon.manager.list()[0]?.state === 'running', 'a new place, and it runs');
   await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
   t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 200);

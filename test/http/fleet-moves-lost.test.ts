@@ -1,9 +1,9 @@
 // Moves whose hosts are lost on the way: each sandbox is reachable again, and one host has it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
-import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
+import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
+import { ask, type Fleet } from '../support/fleet/fleet.ts';
+import { holdFetches, NOT_AHEAD, startMovingFleet } from '../support/fleet/moves.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -12,15 +12,9 @@ t.setTimeout(scaled(240_000));
 type Pods = ReturnType<Fleet['api']['objects']['list']>;
 const podsOf = (fleet: Fleet): Pods => fleet.api.objects.list('pods');
 
-async function prepare(t: Test) {
-  const fleet = await startFleet(t);
-  const s3 = await startS3(t);
-  const settings = makeStoreSettings(t, s3.url);
-  const host = (name: string, options: Parameters<Fleet['host']>[1] = {}) =>
-    fleet.host(name, { snapshotStore: openTestStore(t, settings).store, ...options });
-  const cordon = (name: string, unschedulable = true) =>
-    fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), { spec: { unschedulable } });
-  const a = await host('h0');
+async function prepare(t: Test, moveTimes: MoveTimes = {}) {
+  const { fleet, s3, settings, host, cordon } = await startMovingFleet(t);
+  const a = await host('h0', { moveTimes });
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000, lostMs: 1000 });
   const { body } = await ask(url, 'POST', '/sandboxes', {});
@@ -44,69 +38,62 @@ function silence(fleet: Fleet, name: string): void {
 }
 
 /** A sandbox that waits for h1, which ended when it had begun to fetch it. */
-async function loseDestination(t: Test) {
-  const { fleet, s3, host, cordon, ...rest } = await prepare(t);
+async function loseDestination(t: Test, moveTimes: MoveTimes) {
+  const { fleet, s3, host, cordon, ...rest } = await prepare(t, moveTimes);
   const b = await host('h1');
   await fleet.ready(2);
-  const gate = Promise.withResolvers<void>();
-  let isFetching = false;
-  s3.fault = async (method, key) => {
-    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
-    isFetching = true;
-    await gate.promise;
-    return { status: 403, code: 'AccessDenied' };
-  };
+  const held = holdFetches(s3, { status: 403, code: 'AccessDenied' });
   cordon('h0');
-  await until(() => isFetching, 'it is fetched');
+  await held.begun();
   const ended = b.crash();
-  gate.resolve();
+  held.release();
   await ended;
-  s3.fault = () => undefined;
   return { fleet, s3, host, cordon, ...rest };
 }
 
-t.test('the chosen host ends before its claim: another host takes the sandbox', async (t) => {
-  const { fleet, host, a, url, id } = await loseDestination(t);
-  t.ok(podsOf(fleet).some(({ spec, status }) => spec.nodeName === 'h1' && status?.phase === 'Pending'));
-  silence(fleet, 'h1');
-  await answers(url, id);
-  const c = await host('h2');
-  await until(() => c.daemon.manager.list()[0]?.state === 'running', 'at the third host');
-  await until(() => a.daemon.manager.list().length === 0 && podsOf(fleet).length === 1, 'one place');
-  t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
-});
+/** The chosen host ends while the sandbox still runs, or after its pause. */
+const MOMENTS = [
+  ['before its claim', NOT_AHEAD],
+  ['while it fetches ahead', {}],
+] as const;
 
-t.test('the chosen host ends before its claim: the source deletes the sandbox, or keeps it', async (t) => {
-  const { fleet, cordon, a, url, id } = await loseDestination(t);
-  silence(fleet, 'h1');
-  const other = await ask(url, 'GET', `/sandboxes/${id}`);
-  t.ok([200, 503].includes(other.status));
-  cordon('h0', false);
-  await until(() => a.daemon.manager.list()[0]?.state === 'running', 'it runs again');
-  await until(() => podsOf(fleet).length === 1, 'the place that was chosen is forgotten');
-  await answers(url, id);
-  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
-  await until(() => podsOf(fleet).length === 0, 'no place is left');
-});
+for (const [moment, moveTimes] of MOMENTS) {
+  t.test(`the chosen host ends ${moment}: another host takes the sandbox`, async (t) => {
+    const { fleet, host, a, url, id } = await loseDestination(t, moveTimes);
+    t.ok(podsOf(fleet).some(({ spec, status }) => spec.nodeName === 'h1' && status?.phase === 'Pending'));
+    silence(fleet, 'h1');
+    await answers(url, id);
+    const c = await host('h2');
+    await until(() => c.daemon.manager.list()[0]?.state === 'running', 'at the third host');
+    await until(() => a.daemon.manager.list().length === 0 && podsOf(fleet).length === 1, 'one place');
+    t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
+  });
+
+  t.test(`the chosen host ends ${moment}: the source deletes the sandbox, or keeps it`, async (t) => {
+    const { fleet, cordon, a, url, id } = await loseDestination(t, moveTimes);
+    silence(fleet, 'h1');
+    const other = await ask(url, 'GET', `/sandboxes/${id}`);
+    t.ok([200, 503].includes(other.status));
+    cordon('h0', false);
+    await until(() => a.daemon.manager.list()[0]?.state === 'running', 'it runs again');
+    await until(() => podsOf(fleet).length === 1, 'the place that was chosen is forgotten');
+    await answers(url, id);
+    t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+    await until(() => podsOf(fleet).length === 0, 'no place is left');
+  });
+}
 
 t.test('a place that changes is not withdrawn: a silent host may have the sandbox', async (t) => {
-  const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
+  const { fleet, s3, host, cordon, a, url, id } = await prepare(t, NOT_AHEAD);
   const b = await host('h1');
   await fleet.ready(2);
-  const gate = Promise.withResolvers<void>();
-  let isFetching = false;
-  s3.fault = async (method, key) => {
-    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
-    isFetching = true;
-    await gate.promise;
-    return undefined;
-  };
+  const held = holdFetches(s3);
   cordon('h0');
-  await until(() => isFetching, 'it is fetched');
+  await held.begun();
   silence(fleet, 'h1');
   const c = await host('h2');
   await until(() => podsOf(fleet).some(({ spec }) => spec.nodeName === 'h2'), 'another is chosen');
-  gate.resolve();
+  held.release();
   const hosts = [b, c];
   await until(
     () => hosts.some(({ daemon }) => daemon.manager.list()[0]?.state === 'running'),
@@ -173,7 +160,7 @@ t.test('without a place, as a quota is used up, a sandbox is reachable all the s
 });
 
 t.test('a host is lost for good after an offer: a resume by its tenant finds another', async (t) => {
-  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t);
+  const { fleet, host, cordon, a, url, id, s3 } = await prepare(t, NOT_AHEAD);
   cordon('h0');
   await until(() => podsOf(fleet).length === 2, 'it is offered');
   await a.crash();

@@ -1,9 +1,8 @@
 // A node that is cordoned: its sandboxes go on at other hosts of the fleet, or wait, and none is lost.
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
-import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
-import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
+import t from 'tap';
+import { ask, type Fleet } from '../support/fleet/fleet.ts';
+import { startMovingFleet } from '../support/fleet/moves.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -11,19 +10,8 @@ t.setTimeout(scaled(240_000));
 
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
 
-async function prepare(t: Test) {
-  const fleet = await startFleet(t);
-  const s3 = await startS3(t);
-  const settings = makeStoreSettings(t, s3.url);
-  const host = (name: string, options: Parameters<Fleet['host']>[1] = {}) =>
-    fleet.host(name, { snapshotStore: openTestStore(t, settings).store, ...options });
-  const cordon = (name: string, unschedulable: boolean) =>
-    fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), { spec: { unschedulable } });
-  return { fleet, host, cordon };
-}
-
 t.test('the sandboxes of a cordoned node go on at another, and back', async (t) => {
-  const { fleet, host, cordon } = await prepare(t);
+  const { fleet, host, cordon } = await startMovingFleet(t);
   const a = await host('h0');
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300 });
@@ -84,7 +72,7 @@ t.test('the sandboxes of a cordoned node go on at another, and back', async (t) 
 });
 
 t.test('without another host they wait, and run again when the node is uncordoned', async (t) => {
-  const { fleet, host, cordon } = await prepare(t);
+  const { fleet, host, cordon } = await startMovingFleet(t);
   const a = await host('h0');
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000 });
@@ -103,7 +91,7 @@ t.test('without another host they wait, and run again when the node is uncordone
 });
 
 t.test('what one host cannot take, another does', async (t) => {
-  const { fleet, host, cordon } = await prepare(t);
+  const { fleet, host, cordon } = await startMovingFleet(t);
   const a = await host('h0');
   await fleet.ready(1);
   const gateway = await fleet.gateway({ sweepMs: 300, unboundMs: 1000 });

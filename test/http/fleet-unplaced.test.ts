@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { toHostAnnotations } from '../../host-agent/src/fleet/kubernetes/pods.ts';
 import { toUnplacedAnnotations } from '../../host-agent/src/fleet/kubernetes/unplaced.ts';
 import { ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
+import { holdFetches, NOT_AHEAD, startMovingFleet } from '../support/fleet/moves.ts';
 import { startS3 } from '../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -20,14 +21,8 @@ const namedBy = (fleet: Fleet, name: string): string =>
   fleet.api.objects.find('nodes', '', name)?.metadata.annotations?.['sandboxd.dev/unplaced'] ?? '';
 
 async function prepare(t: Test) {
-  const fleet = await startFleet(t);
-  const s3 = await startS3(t);
-  const settings = makeStoreSettings(t, s3.url);
-  const host = (name: string, options: Parameters<Fleet['host']>[1] = {}) =>
-    fleet.host(name, { snapshotStore: openTestStore(t, settings).store, ...options });
-  const cordon = (name: string, unschedulable = true) =>
-    fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), { spec: { unschedulable } });
-  const a = await host('h0');
+  const { fleet, s3, host, cordon } = await startMovingFleet(t);
+  const a = await host('h0', { moveTimes: NOT_AHEAD });
   await fleet.ready(1);
   const { url, map } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000, lostMs: 1000 });
   const { body } = await ask(url, 'POST', '/sandboxes', {});
@@ -73,20 +68,12 @@ t.test('a host that was chosen ends, and the place that is left goes: the source
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
   const b = await host('h1');
   await fleet.ready(2);
-  const gate = Promise.withResolvers<void>();
-  let isFetching = false;
-  s3.fault = async (method, key) => {
-    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
-    isFetching = true;
-    await gate.promise;
-    return { status: 403, code: 'AccessDenied' };
-  };
+  const held = holdFetches(s3, { status: 403, code: 'AccessDenied' });
   cordon('h0');
-  await until(() => isFetching, 'it is fetched');
+  await held.begun();
   const ended = b.crash();
-  gate.resolve();
+  held.release();
   await ended;
-  s3.fault = () => undefined;
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   removePods(fleet, 'h0');
   const conditions = [{ type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' }];

@@ -88,7 +88,16 @@ export async function findMounts({ dataDir, runDir }: Directories): Promise<stri
 }
 
 /** Tables whose records stay after all sandboxes are deleted. */
-const KEPT = ['snapshots', 'stored_snapshots', 'images', 'audit', 'events', 'events_meta', 'e2b_secrets'];
+const KEPT = [
+  'snapshots',
+  'stored_snapshots',
+  'images',
+  'audit',
+  'events',
+  'events_meta',
+  'e2b_secrets',
+  'fleet_host',
+];
 
 /** `<table>/<id>` of every record except the registry's own. */
 export async function readRecordIds(

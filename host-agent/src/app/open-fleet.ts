@@ -192,6 +192,12 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     },
     isArriving: (id) => sandboxes.moves.arrivals?.isArriving(id) === true,
     departureOf: (id) => sandboxes.moves.departures?.offered(id),
+    copiedOf: (id) => sandboxes.moves.departures?.ahead.departureOf(id),
+    noteArrival: (id, move, state) => sandboxes.moves.departures?.ahead.note(id, move, state),
+    prefetch: async (id, move, conditions) => await sandboxes.moves.prefetches?.begin(id, move, conditions),
+    prefetchOf: (id, move) => sandboxes.moves.prefetches?.stateOf(id, move),
+    prefetched: () => sandboxes.moves.prefetches?.ids() ?? [],
+    forgetPrefetch: async (id) => await sandboxes.moves.prefetches?.forget(id),
     setDraining: async (isDraining) => {
       if (isDraining) await sandboxes.moves.drain.begin();
       else if (sandboxes.moves.drain.isOn) await sandboxes.moves.drain.cancel();

@@ -4,6 +4,7 @@ import type { LimitsOptions } from '../keys/index.ts';
 import type { Table } from '../store/store.ts';
 import type { Admission, AdmissionOptions } from './admission.ts';
 import { resolveStored } from './import-snapshot.ts';
+import type { MoveTimes } from './moves/ahead.ts';
 import type { MoveTables } from './moves/tables.ts';
 import type { CreateContext } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
@@ -29,6 +30,8 @@ export type SandboxManagerOptions = {
   readonly moves: MoveTables;
   /** How often it is looked whether offered sandboxes have left. */
   readonly movePollMs?: number;
+  /** How long hosts wait for each other before a pause. */
+  readonly moveTimes?: MoveTimes;
   /** Compares the disks of snapshots. */
   readonly comparer: DiskComparerOptions;
   readonly log: Logger;

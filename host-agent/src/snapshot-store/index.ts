@@ -1,7 +1,8 @@
 // Snapshots in an S3 bucket that all hosts share.
 export { CHUNK_BYTES } from './chunk.ts';
-export type { StoreManifest } from './manifest.ts';
+export type { FileContent, Range } from './download.ts';
+export { STORE_FORMAT, type StoreManifest } from './manifest.ts';
 export { type OpenedSnapshotStore, openSnapshotStore, type StoreSettings } from './open-store.ts';
-export { SnapshotStore, type UploadResult } from './snapshot-store.ts';
+export { type SentChunks, SnapshotStore, type UploadResult } from './snapshot-store.ts';
 export type { StoreCollector } from './store-collector.ts';
 export type { StoredImages } from './stored-images.ts';

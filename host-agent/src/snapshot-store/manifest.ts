@@ -55,6 +55,8 @@ export const MANIFESTS = 'snapshots/';
 /** Paused sandboxes between two hosts. */
 export const PARKED = 'sandboxes/';
 export const IMAGES = 'images/';
+/** What sandboxes that are to leave sent while they ran: no manifests, and gone once a host has them. */
+export const AHEAD = 'ahead/';
 
 export function manifestPath(id: string): string {
   if (id.startsWith('sbx_')) return `${PARKED}${id}`;
@@ -71,15 +73,25 @@ export function idOfPath(path: string): string | undefined {
   return id !== undefined && manifestPath(id) === path ? id : undefined;
 }
 
-export async function sealManifest(keys: StoreKeys, manifest: StoreManifest): Promise<Buffer> {
-  const sealed = keys.seal(manifestPath(manifest.id), await compress(JSON.stringify(manifest)));
+/** `path`: of another object than the one that makes it exist. */
+export async function sealManifest(
+  keys: StoreKeys,
+  manifest: StoreManifest,
+  path = manifestPath(manifest.id),
+): Promise<Buffer> {
+  const sealed = keys.seal(path, await compress(JSON.stringify(manifest)));
   if (sealed.length <= MAX_SEALED_MANIFEST_BYTES) return sealed;
   throw new AppError('too_large', `${manifest.id} has more chunks than the snapshot store takes`);
 }
 
 /** AppError `internal` with the reason. */
-export async function openManifest(keys: StoreKeys, id: string, sealed: Buffer): Promise<StoreManifest> {
-  const packed = keys.open(manifestPath(id), sealed);
+export async function openManifest(
+  keys: StoreKeys,
+  id: string,
+  sealed: Buffer,
+  path = manifestPath(id),
+): Promise<StoreManifest> {
+  const packed = keys.open(path, sealed);
   try {
     const text = await decompress(packed, { maxOutputLength: MAX_MANIFEST_BYTES });
     const manifest = schema.parse(JSON.parse(text.toString('utf8')));

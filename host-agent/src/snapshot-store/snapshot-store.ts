@@ -3,10 +3,11 @@
 import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
-import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk, sealChunk } from './chunk.ts';
+import { chunkPath, sealChunk } from './chunk.ts';
+import { CopiesAhead } from './copies-ahead.ts';
 import { DELETED, isMarked } from './deleted-marks.ts';
+import { type Downloaded, type DownloadOptions, downloadFiles } from './download.ts';
 import {
-  chunkLength,
   idOfPath,
   isImageId,
   MANIFESTS,
@@ -22,7 +23,7 @@ import {
 import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
-import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './store-keys.ts';
+import type { StoreKeys, TenantKeys, TenantName } from './store-keys.ts';
 import { StoredImages } from './stored-images.ts';
 import { readWindow, readWindows, type Window } from './windows.ts';
 
@@ -63,12 +64,14 @@ export class SnapshotStore {
   readonly #seen = new SeenChunks();
   /** Paused sandboxes between two hosts. */
   readonly parked: ParkedSandboxes;
+  readonly ahead: CopiesAhead;
   readonly images: StoredImages;
 
   constructor({ bucket, keys }: StoreOptions) {
     this.#bucket = bucket;
     this.#keys = keys;
     this.parked = new ParkedSandboxes(bucket, keys);
+    this.ahead = new CopiesAhead(bucket, keys);
     this.images = new StoredImages(bucket, keys, this);
   }
 
@@ -114,12 +117,15 @@ export class SnapshotStore {
    * Sends what is not there yet, of files that will be uploaded soon as they are by then. Nothing names these chunks:
    * a collection deletes them when they are a day old. AppError as of `upload`.
    */
-  async sendChunks({ tenant, files }: ChunkUpload, signal: AbortSignal): Promise<SentChunks> {
+  async sendChunks(
+    { tenant, files }: ChunkUpload,
+    signal: AbortSignal,
+  ): Promise<SentChunks & { readonly described: readonly StoredFile[] }> {
     const keys = this.#keys.tenant(tenant);
-    const { old, sent } = await this.#sendChunks(keys, files, withLimit(signal));
+    const { described, old, sent } = await this.#sendChunks(keys, files, withLimit(signal));
     // The upload looks for them again, when no collection can delete them any more.
     for (const { name } of old) this.#seen.forget(chunkPath(keys, name));
-    return sent;
+    return { ...sent, described };
   }
 
   /** `old`: of chunks that were there, and have got a new age. */
@@ -164,42 +170,15 @@ export class SnapshotStore {
     return sealed && (await openManifest(this.#keys, id, sealed));
   }
 
-  /**
-   * Writes the files of a snapshot, which must not exist. AppError `internal` if a chunk is missing or damaged,
-   * `upstream`; the caller removes what was written.
-   */
+  /** As `downloadFiles`. */
   async download(
-    { id, tenant, files }: StoreManifest,
+    manifest: StoreManifest,
     paths: Readonly<Record<string, string>>,
     signal: AbortSignal,
-    onChunk: () => void = () => undefined,
-  ): Promise<{ readonly chunks: number; readonly bytes: number }> {
-    const keys = this.#keys.tenant(tenant);
-    const fetched = { chunks: 0, bytes: 0 };
-    for (const { part, sizeBytes, chunks } of files) {
-      const path = paths[part];
-      if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
-      await using file = await open(path, 'wx', 0o600);
-      await file.truncate(sizeBytes);
-      const byName = Map.groupBy(chunks, ([, name]) => name);
-      const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
-        const [first] = uses;
-        if (first === undefined) return;
-        const length = chunkLength({ sizeBytes }, first[0]);
-        const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
-        const plain = await this.#getChunk(keys, name, length, at, signal);
-        onChunk();
-        fetched.chunks += 1;
-        fetched.bytes += plain.length;
-        for (const [index] of uses) {
-          if (chunkLength({ sizeBytes }, index) !== length)
-            throw damaged(`the chunk ${name} has two lengths`);
-          await file.write(plain, 0, length, index * CHUNK_BYTES);
-        }
-      };
-      await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
-    }
-    return fetched;
+    options?: DownloadOptions,
+  ): Promise<Downloaded> {
+    const from = { bucket: this.#bucket, keys: this.#keys.tenant(manifest.tenant) };
+    return await downloadFiles(from, manifest, paths, signal, options);
   }
 
   /** Whether no chunk is missing, whatever was seen before. */
@@ -297,25 +276,6 @@ export class SnapshotStore {
       },
       outer,
     );
-  }
-
-  async #getChunk(
-    keys: TenantKeys,
-    name: string,
-    length: number,
-    at: string,
-    signal: AbortSignal,
-  ): Promise<Buffer> {
-    try {
-      const sealed = await this.#bucket.get(chunkPath(keys, name), MAX_SEALED_CHUNK_BYTES, signal);
-      if (sealed === undefined) throw damaged(`the chunk ${name} is missing`);
-      return await openChunk(keys, name, sealed, length);
-    } catch (cause) {
-      const isDamaged = cause instanceof AppError && cause.code === 'internal';
-      throw isDamaged
-        ? new AppError('internal', `${cause.message} (${at})`, { stage: 'store', cause })
-        : cause;
-    }
   }
 }
 

@@ -4,6 +4,7 @@ import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import { DELETED, isMarked } from './deleted-marks.ts';
 import {
+  AHEAD,
   chunkLength,
   IMAGES,
   idOfPath,
@@ -93,6 +94,7 @@ export class StoreCollector {
         else young.add(key);
       }
     await this.#finishDeletes(signal);
+    await this.#removeAhead(minAgeMs, signal);
     let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
@@ -135,6 +137,12 @@ export class StoreCollector {
         if (agoMs < MAX_UNFINISHED_AGE_MS && (await isMarked(this.#bucket, this.#keys, id, signal)))
           await this.#bucket.remove(manifestPath(id), signal);
       }
+  }
+
+  /** A host that was killed may have left them. */
+  async #removeAhead(minAgeMs: number, signal: AbortSignal): Promise<void> {
+    for await (const page of this.#bucket.list(AHEAD, signal))
+      for (const { key, agoMs } of page) if (agoMs >= minAgeMs) await this.#bucket.remove(key, signal);
   }
 
   /** Reads every manifest and looks for every chunk; `isThorough` reads and decrypts the chunks, too. */

@@ -60,7 +60,7 @@ export type Transfer = {
     manifest: StoreManifest,
     paths: Readonly<Record<string, string>>,
     signal: AbortSignal,
-    onChunk: () => void,
+    options: { readonly onChunk: () => void },
   ): Promise<unknown>;
 };
 
@@ -110,7 +110,7 @@ export class StoredImages {
       id: manifest.id,
       description: manifest.description,
       download: async (to, until, onProgress) => {
-        await this.#transfer.download(manifest, { [PART]: to }, until, onProgress);
+        await this.#transfer.download(manifest, { [PART]: to }, until, { onChunk: onProgress });
       },
     };
   }

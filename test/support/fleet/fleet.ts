@@ -136,7 +136,7 @@ export class Fleet {
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),
       readHoldings: () => [...readSnapshotHoldings(daemon.manager), ...(options.holdings ?? [])],
       records,
-      sandboxes: toLocal({ sandboxes: daemon.manager, events: daemon.events }),
+      sandboxes: { ...toLocal({ sandboxes: daemon.manager, events: daemon.events }), ...options.local },
       log: this.log,
       renewMs: 200,
       ...(options.fenceMs !== undefined && { fenceMs: options.fenceMs }),
@@ -213,6 +213,12 @@ export class Fleet {
     const own = join(this.#dir, randomUUID());
     writeFileSync(own, JSON.stringify(config), { mode: 0o600 });
     return readKubeconfig(own);
+  }
+
+  /** Of a daemon that joins the stand-in. */
+  joinFlags(name: string): string[] {
+    const kubeconfig = this.api.writeKubeconfig(join(this.#dir, randomUUID()));
+    return ['--join', kubeconfig, '--join-name', name, '--fleet-secret-file', join(this.#dir, 'secret')];
   }
 
   /** `writeMs`: ample by default, because a busy machine takes long. */

@@ -1,6 +1,7 @@
 // A host of a test's fleet.
 import type {
   KubeClient,
+  LocalSandboxes,
   NodeAgent,
   NodeIdentity,
   PlaceRecord,
@@ -58,4 +59,6 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly now?: () => number;
   /** Of its REST interface. */
   readonly services?: Partial<HttpServices>;
+  /** In place of what the fleet asks of its sandboxes. */
+  readonly local?: Partial<LocalSandboxes>;
 };

@@ -22,7 +22,7 @@ import {
   LifecycleEvents,
   type StoredEvent,
 } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import type { MoveTables } from '../../../host-agent/src/sandboxes/moves/index.ts';
+import type { MoveTables, MoveTimes } from '../../../host-agent/src/sandboxes/moves/index.ts';
 import type { CapacityOptions } from '../../../host-agent/src/sandboxes/options.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type {
@@ -73,6 +73,7 @@ export type MemoryDaemonOptions = Partial<
   /** Wraps a table of the registry. */
   readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
   readonly changeMoves?: (tables: MoveTables) => MoveTables;
+  readonly moveTimes?: MoveTimes;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
   /** Of the lines that are kept; all by default. */
   readonly logLevel?: Level;
@@ -207,6 +208,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     },
     moves: options.changeMoves?.(moves) ?? moves,
     movePollMs: 100,
+    moveTimes: { placedMs: 2000, ...options.moveTimes },
     comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,

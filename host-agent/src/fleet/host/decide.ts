@@ -25,6 +25,8 @@ export type Facts = {
   readonly isArriving?: boolean;
   /** It waits for another host: the name of the move. */
   readonly leaves?: string | undefined;
+  /** It runs, and has sent a copy ahead: the name of the move. */
+  readonly copied?: string | undefined;
   /** How long this host has known the pod. */
   readonly knownMs: number;
   readonly nodeUid: string;
@@ -40,6 +42,8 @@ export type Action =
   | 'wait'
   /** Its sandbox waits in the snapshot store for this host. */
   | 'take-over'
+  /** It runs elsewhere, and this host fetches what it has sent ahead. */
+  | 'prefetch'
   /** This host may own the sandbox, whose place is gone. */
   | 'finish-arrival'
   | 'mark-running'
@@ -82,7 +86,7 @@ export function decide(facts: Facts): Action {
   if (sandbox === undefined) return 'remove-pod';
   if (pod.isDeleting) return isNodes ? 'end-sandbox' : 'unlist';
   if (pod.isShrunk === true) return 'end-shrunk';
-  if (pod.leaves !== leaves) return 'mark-leaving';
+  if (pod.leaves !== leaves || pod.copied !== facts.copied) return 'mark-leaving';
   if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';
   if (sandbox === 'running' && pod.phase !== 'Running') return 'mark-running';
   if (record.isArrival === true && pod.phase === 'Running') return 'settle-record';
@@ -96,8 +100,9 @@ function decideUnlisted(pod: PlacePod | undefined, sandbox: Facts['sandbox']): A
   return pod.isDeleting ? 'remove-pod' : 'adopt-place';
 }
 
-function decideUnused({ isDeleting, phase, move }: PlacePod, knownMs: number): Action {
+function decideUnused({ isDeleting, phase, move, isAhead }: PlacePod, knownMs: number): Action {
   if (isDeleting) return 'remove-pod';
+  if (isAhead === true && phase === 'Pending') return 'prefetch';
   if (move !== undefined && phase === 'Pending') return 'take-over';
   if (phase === 'Running') return 'mark-lost';
   if (phase !== 'Pending') return 'nothing';

@@ -4,6 +4,9 @@ import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
 import {
+  COPIED,
+  FETCHED,
+  type Fetched,
   LEAVING,
   PLACE_LABEL,
   type PlacePod,
@@ -27,7 +30,8 @@ export type HostPodsOptions = {
 export class HostPods {
   readonly #options: HostPodsOptions;
   readonly #watch: Watch<PlacePod>;
-  #known = new Map<string, Known>();
+  /** By id: one, and others while its sandbox moves. */
+  #known = new Map<string, readonly Known[]>();
   readonly #stop = new AbortController();
   #isListed = false;
 
@@ -40,7 +44,10 @@ export class HostPods {
       ...{ client, log, path: PODS, query },
       read: (object) => readPlacePod(object, seal),
       onList: (pods) => {
-        this.#known = new Map(pods.map((pod) => [pod.id, this.#toKnown(pod)]));
+        this.#known = Map.groupBy(
+          pods.map((pod) => this.#toKnown(pod)),
+          ({ pod }) => pod.id,
+        );
         this.#isListed = true;
         onChange();
       },
@@ -48,8 +55,11 @@ export class HostPods {
         const pod = readPlacePod(object, seal);
         const { name = '', uid } = readPod(object)?.metadata ?? {};
         const id = pod?.id ?? readPodName(name)?.id ?? name;
-        if (change === 'put' && pod !== undefined) this.#known.set(id, this.#toKnown(pod));
-        else if (this.#known.get(id)?.pod.uid === uid) this.#known.delete(id);
+        const known = change === 'put' && pod !== undefined ? [this.#toKnown(pod)] : [];
+        const others = (this.#known.get(id) ?? []).filter((each) => each.pod.uid !== uid);
+        const all = [...others, ...known];
+        if (all.length > 0) this.#known.set(id, all);
+        else this.#known.delete(id);
         onChange(id);
       },
     });
@@ -73,12 +83,29 @@ export class HostPods {
     return this.#known.keys();
   }
 
-  find(id: string): PlacePod | undefined {
-    return this.#known.get(id)?.pod;
+  /** `uid`: of the place that its sandbox uses; else the newest that is not over. */
+  find(id: string, uid?: string): PlacePod | undefined {
+    return this.#find(id, uid)?.pod;
   }
 
-  knownMs(id: string): number {
-    return performance.now() - (this.#known.get(id)?.sinceMs ?? performance.now());
+  /** Of earlier moves of the same sandbox: they are being deleted, and only this host can let them go. */
+  findOver(id: string, uid?: string): PlacePod[] {
+    const found = this.find(id, uid);
+    const others = (this.#known.get(id) ?? []).map(({ pod }) => pod).filter((pod) => pod.uid !== found?.uid);
+    return others.filter(({ isDeleting, move }) => isDeleting && move !== undefined);
+  }
+
+  knownMs(id: string, uid?: string): number {
+    return performance.now() - (this.#find(id, uid)?.sinceMs ?? performance.now());
+  }
+
+  #find(id: string, uid: string | undefined): Known | undefined {
+    const all = this.#known.get(id) ?? [];
+    return (
+      all.find(({ pod }) => pod.uid === uid) ??
+      all.findLast(({ pod }) => !pod.isDeleting && pod.phase !== 'Failed') ??
+      all.at(-1)
+    );
   }
 
   async setPhase(pod: PlacePod, phase: 'Running' | 'Failed', reason: string, message: string): Promise<void> {
@@ -104,16 +131,36 @@ export class HostPods {
       .catch(ignoreGone);
   }
 
-  /** `move`: its sandbox waits for another host; undefined: it stays. */
-  async setLeaving(pod: PlacePod, move: string | undefined): Promise<void> {
-    const condition = {
-      type: LEAVING,
-      status: move === undefined ? 'False' : 'True',
+  /** Names of moves: its sandbox waits for another host, or has sent a copy ahead; undefined: not so. */
+  async setLeaving(
+    pod: PlacePod,
+    { leaves, copied }: { readonly leaves: string | undefined; readonly copied: string | undefined },
+  ): Promise<void> {
+    const named = (type: string, move: string | undefined) => ({
+      ...{ type, status: move === undefined ? 'False' : 'True' },
       reason: move === undefined ? 'Stays' : `D${move}`,
-      lastTransitionTime: new Date().toISOString().replace(/\.\d+/, ''),
-    };
+    });
+    const changed = [
+      ...(pod.leaves === leaves ? [] : [named(LEAVING, leaves)]),
+      ...(pod.copied === copied ? [] : [named(COPIED, copied)]),
+    ];
+    await this.#setConditions(pod, changed);
+  }
+
+  /** How far this host is with what the sandbox has sent ahead. */
+  async setFetched(pod: PlacePod, state: Fetched): Promise<void> {
+    const reason = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
+    await this.#setConditions(pod, [{ type: FETCHED, status: state === 'ready' ? 'True' : 'False', reason }]);
+  }
+
+  async #setConditions(
+    pod: PlacePod,
+    changed: readonly { readonly type: string; readonly status: string; readonly reason: string }[],
+  ): Promise<void> {
+    const lastTransitionTime = new Date().toISOString().replace(/\.\d+/, '');
+    const conditions = changed.map((each) => ({ ...each, lastTransitionTime }));
     const path = `${podPath(pod.namespace, toPodName(pod))}/status`;
-    const body = { metadata: { uid: pod.uid }, status: { conditions: [condition] } };
+    const body = { metadata: { uid: pod.uid }, status: { conditions } };
     const { signal } = this.#stop;
     await this.#options.client
       .request({ method: 'PATCH', path, patch: 'strategic', body, signal })
@@ -138,8 +185,8 @@ export class HostPods {
   }
 
   #toKnown(pod: PlacePod): Known {
-    const known = this.#known.get(pod.id);
-    return { pod, sinceMs: known?.pod.uid === pod.uid ? known.sinceMs : performance.now() };
+    const known = this.#known.get(pod.id)?.find((each) => each.pod.uid === pod.uid);
+    return { pod, sinceMs: known?.sinceMs ?? performance.now() };
   }
 }
 

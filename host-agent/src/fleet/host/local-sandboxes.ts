@@ -1,5 +1,6 @@
 // What the node agent needs of this host: its sandboxes and its table of places.
 import type { PlacedSize } from '../../http/index.ts';
+import type { Fetched } from '../kubernetes/pods.ts';
 import type { PlaceRecord } from './decide.ts';
 
 export type TakeoverConditions = {
@@ -21,6 +22,17 @@ export interface LocalSandboxes {
   isArriving(id: string): boolean;
   /** The departure of one that waits there for another host. */
   departureOf(id: string): string | undefined;
+  /** The departure of one that runs, and whose copy another host can fetch. */
+  copiedOf(id: string): string | undefined;
+  /** How far the host is where that one will go on. */
+  noteArrival(id: string, move: string, state: Fetched): void;
+  /** Fetches what another host has sent of one that runs there. Resolves when that is over. AppError. */
+  prefetch(id: string, move: string, conditions: Pick<TakeoverConditions, 'assertFits'>): Promise<void>;
+  /** Undefined: nothing is known of that move. */
+  prefetchOf(id: string, move: string): Fetched | undefined;
+  /** Of those that are fetched ahead. */
+  prefetched(): Iterable<string>;
+  forgetPrefetch(id: string): Promise<void>;
   /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
   setDraining(isDraining: boolean): Promise<void>;
   /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */

@@ -179,7 +179,7 @@ export class NodeAgent implements Placement {
   async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
     const untilMs = performance.now() + POD_WAIT_MS;
     for (;;) {
-      const pod = this.#pods.find(id);
+      const pod = this.#pods.find(id, uid);
       if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
@@ -197,7 +197,10 @@ export class NodeAgent implements Placement {
 
   #podsChanged(id?: string): void {
     for (const done of [...this.#waiting]) done();
-    const known = () => this.#options.records.all().map(({ id }) => id);
+    const known = () => [
+      ...this.#options.records.all().map(({ id }) => id),
+      ...this.#options.sandboxes.prefetched(),
+    ];
     const all = id === undefined ? new Set([...this.#pods.ids(), ...known()]) : [id];
     for (const each of all) this.#turns.enqueue(each);
   }
@@ -207,6 +210,8 @@ export class NodeAgent implements Placement {
     if (!this.#pods.isListed) return;
     const isUnlisted = (): boolean => this.#options.records.get(id)?.isUnlisted === true;
     const wasUnlisted = isUnlisted();
+    for (const pod of this.#pods.findOver(id, this.#uidOf(id))) await this.#pods.remove(pod);
+    await this.#takeovers.follow(id);
     await this.#carryOut(id, this.#decide(id));
     if (wasUnlisted || isUnlisted()) this.#registration.noteUnplaced();
   }
@@ -214,7 +219,7 @@ export class NodeAgent implements Placement {
   #decide(id: string): Action {
     const found = this.#options.sandboxes.stateOf(id);
     const { unusedMs = UNUSED_MS } = this.#options;
-    const pod = this.#pods.find(id);
+    const pod = this.#pods.find(id, this.#uidOf(id));
     return decide({
       // What was refused once is not this host's, though its watch is behind.
       pod: pod && this.#takeovers.isRefused(pod.uid) ? { ...pod, phase: 'Failed' } : pod,
@@ -222,21 +227,26 @@ export class NodeAgent implements Placement {
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
       isBusy: this.#busy.has(id),
       isArriving: this.#options.sandboxes.isArriving(id),
-      leaves: this.#moveOf(id),
-      knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
+      ...this.#movesOf(id),
+      knownMs: this.#pods.knownMs(id, this.#uidOf(id)) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
       nodeKnownMs: this.#registration.nodeKnownMs * (OUTLIVED_MS / unusedMs),
     });
   }
 
-  #moveOf(id: string): string | undefined {
-    const departure = this.#options.sandboxes.departureOf(id);
-    return departure === undefined ? undefined : toMove(departure);
+  #uidOf(id: string): string | undefined {
+    return this.#options.records.get(id)?.uid;
+  }
+
+  #movesOf(id: string): { readonly leaves: string | undefined; readonly copied: string | undefined } {
+    const { sandboxes } = this.#options;
+    const name = (departure: string | undefined) => departure && toMove(departure);
+    return { leaves: name(sandboxes.departureOf(id)), copied: name(sandboxes.copiedOf(id)) };
   }
 
   async #carryOut(id: string, action: Action): Promise<void> {
     const { records, sandboxes, log, unusedMs = UNUSED_MS } = this.#options;
-    const pod = this.#pods.find(id);
+    const pod = this.#pods.find(id, this.#uidOf(id));
     switch (action) {
       case 'nothing':
         return;
@@ -252,6 +262,8 @@ export class NodeAgent implements Placement {
       case 'mark-running':
         if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
         return;
+      case 'prefetch':
+        return this.#takeovers.enqueueAhead(id);
       case 'take-over':
       case 'finish-arrival':
         return this.#takeovers.enqueue(id);
@@ -261,7 +273,7 @@ export class NodeAgent implements Placement {
         return;
       }
       case 'mark-leaving':
-        if (pod) await this.#pods.setLeaving(pod, this.#moveOf(id));
+        if (pod) await this.#pods.setLeaving(pod, this.#movesOf(id));
         return;
       case 'mark-failed':
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'VmExited', sandboxes.stateOf(id)?.reason ?? '');
@@ -320,7 +332,7 @@ export class NodeAgent implements Placement {
   /** Until a place is not waited for any more, or has outlived its Node. */
   #waitMs(id: string, unusedMs: number): number {
     const isUsed = this.#options.records.get(id) !== undefined;
-    const waitedMs = isUsed ? this.#registration.nodeKnownMs : this.#pods.knownMs(id);
+    const waitedMs = isUsed ? this.#registration.nodeKnownMs : this.#pods.knownMs(id, this.#uidOf(id));
     return Math.max(100, unusedMs - waitedMs);
   }
 

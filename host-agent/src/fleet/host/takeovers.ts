@@ -1,7 +1,9 @@
 // Places whose sandboxes come from other hosts. Downloads take long, so that they have turns of their own.
 import type { Logger } from 'pino';
+import type { PlacedSize } from '../../http/index.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { NOT_TAKEN } from '../kubernetes/moves.ts';
+import type { PlacePod } from '../kubernetes/pods.ts';
 import type { Action } from './decide.ts';
 import type { HostPods } from './host-pods.ts';
 import type { LocalSandboxes, PlaceRecords, TakeoverConditions } from './local-sandboxes.ts';
@@ -27,6 +29,7 @@ type TakeoverDeps = {
 export class Takeovers {
   readonly #deps: TakeoverDeps;
   readonly #turns: Turns;
+  readonly #ahead: Turns;
   /** Uids of pods, whose refusal our own watch may not have seen yet. */
   readonly #refused = new Set<string>();
 
@@ -37,10 +40,29 @@ export class Takeovers {
       (sandbox, error) =>
         deps.log.warn({ sandbox, reason: toError(error).message }, 'a sandbox cannot arrive here yet'),
     );
+    this.#ahead = new Turns(
+      (id) => this.#prefetch(id),
+      (sandbox, error) =>
+        deps.log.warn({ sandbox, reason: toError(error).message }, 'a sandbox cannot be fetched ahead yet'),
+    );
   }
 
   enqueue(id: string): void {
     this.#turns.enqueue(id);
+  }
+
+  /** Its sandbox still runs elsewhere. */
+  enqueueAhead(id: string): void {
+    this.#ahead.enqueue(id);
+  }
+
+  /** What the fleet says of a sandbox that is to leave, and what of one that arrives is not needed any more. */
+  async follow(id: string): Promise<void> {
+    const { pods, records, sandboxes } = this.#deps;
+    const pod = pods.find(id, records.get(id)?.uid);
+    if (pod?.arrival !== undefined) sandboxes.noteArrival(id, pod.arrival.move, pod.arrival.state);
+    const isComing = pod?.move !== undefined && !pod.isDeleting && pod.phase === 'Pending';
+    if (!isComing || this.isRefused(pod.uid)) await sandboxes.forgetPrefetch(id);
   }
 
   isRefused(uid: string): boolean {
@@ -49,10 +71,45 @@ export class Takeovers {
 
   stop(): void {
     this.#turns.stop();
+    this.#ahead.stop();
   }
 
-  idle(): Promise<void> {
-    return this.#turns.idle();
+  /** What is fetched ahead is not awaited. */
+  async idle(): Promise<void> {
+    const { sandboxes } = this.#deps;
+    await Promise.all([...sandboxes.prefetched()].map((id) => sandboxes.forgetPrefetch(id)));
+    await Promise.all([this.#turns.idle(), this.#ahead.idle()]);
+  }
+
+  /** What this host cannot take is refused before its pause, so that another one is chosen. */
+  async #prefetch(id: string): Promise<void> {
+    const { decide, pods, registration, sandboxes } = this.#deps;
+    const pod = pods.find(id);
+    if (pod?.move === undefined || decide(id) !== 'prefetch') return;
+    if (registration.isFenced) throw new AppError('exhausted', 'this host cannot reach the API server');
+    const conditions = { assertFits: (size: PlacedSize): void => assertFits(pod, size) };
+    try {
+      await Promise.all([sandboxes.prefetch(id, pod.move, conditions), this.#report(id)]);
+    } catch (error) {
+      if (!isAppError(error) || !FINAL_CODES.has(error.code)) throw error;
+      return await this.#refuse(pod, error.code);
+    }
+    await this.#report(id);
+  }
+
+  async #report(id: string): Promise<void> {
+    const { pods, sandboxes } = this.#deps;
+    const pod = pods.find(id);
+    if (pod?.move === undefined || pod.isAhead !== true || pod.isDeleting) return;
+    const state = sandboxes.prefetchOf(id, pod.move);
+    if (state !== undefined && state !== pod.fetched) await pods.setFetched(pod, state);
+  }
+
+  async #refuse(pod: PlacePod, code: string): Promise<void> {
+    if (this.#refused.size >= MAX_REFUSED) this.#refused.clear();
+    this.#refused.add(pod.uid);
+    // Tenants read it: the message may name the snapshot store.
+    await this.#deps.pods.setPhase(pod, 'Failed', NOT_TAKEN, code);
   }
 
   async #work(id: string): Promise<void> {
@@ -75,7 +132,7 @@ export class Takeovers {
     if (pod === undefined) return;
     const { namespace, uid } = pod;
     const assertPlace: TakeoverConditions['assertFits'] = (size) => {
-      const now = pods.find(id);
+      const now = pods.find(id, uid);
       if (now?.uid !== uid || now.isDeleting || registration.isFenced)
         throw new AppError('cancelled', `the place of sandbox ${id} went while it arrived`);
       assertFits(now, size);
@@ -88,10 +145,7 @@ export class Takeovers {
       if (sandboxes.stateOf(id) !== undefined || sandboxes.isArriving(id)) throw error;
       await records.remove(id);
       if (!isAppError(error) || !FINAL_CODES.has(error.code)) throw error;
-      if (this.#refused.size >= MAX_REFUSED) this.#refused.clear();
-      this.#refused.add(uid);
-      // Tenants read it: the message may name the snapshot store.
-      await pods.setPhase(pod, 'Failed', NOT_TAKEN, error.code);
+      await this.#refuse(pod, error.code);
     }
   }
 

@@ -88,7 +88,8 @@ export class PodMap implements FleetMap {
 
   /** Where its requests go: to its host, until another one has it. */
   find(id: string): PlacePod | undefined {
-    const all = this.#places.get(id) ?? [];
+    // One that is placed ahead has nothing yet.
+    const all = this.placesOf(id).filter(({ isAhead }) => isAhead !== true);
     const isThere = ({ host, phase, leaves, move }: PlacePod): boolean =>
       host !== undefined && leaves === undefined && (move === undefined || phase === 'Running');
     const found = all.find(isThere);

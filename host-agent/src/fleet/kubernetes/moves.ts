@@ -1,5 +1,6 @@
-// Sandboxes whose hosts are drained: each waits in the snapshot store, and gets a second pod, which the scheduler
-// places on another host. Every gateway does this; the name of the pod makes it one.
+// Sandboxes whose hosts are drained: each gets a second pod, which the scheduler places on another host. While it still
+// runs, that host only fetches ahead what it has sent; the pod is opened when the sandbox waits in the snapshot store.
+// Every gateway does this; the name of the pod makes it one.
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
 import type { Place } from '../catalogue.ts';
@@ -8,7 +9,7 @@ import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
 import type { PlacePosts } from './place-posts.ts';
-import { type PlacePod, toPod, toPodName } from './pods.ts';
+import { ARRIVAL, type PlacePod, toOpened, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
 const FORGIVEN_AFTER = 10;
@@ -17,6 +18,7 @@ const MAX_REFUSED = 10_000;
 const LOST_MS = 10_000;
 /** After a pause of its namespace each is looked at within it, so that no one is always the first. */
 const SPREAD_MS = 1000;
+const RETRY_MS = 1000;
 
 type MovesDeps = {
   readonly client: Pick<KubeClient, 'request'>;
@@ -35,9 +37,12 @@ export class Moves {
   /** Hosts that could not take a sandbox, by its id. */
   readonly #refused = new Map<string, Set<string>>();
   readonly #placing = new Set<string>();
+  /** Uids of pods. */
+  readonly #patching = new Set<string>();
+  readonly #patched = new Map<string, string>();
   /** Since when hosts that were chosen are not ready. By our own clock: that of the engine may differ. */
   readonly #silent = new Map<string, number>();
-  readonly #timers = new Map<string, NodeJS.Timeout>();
+  readonly #timers = new Map<string, { readonly timer: NodeJS.Timeout; readonly atMs: number }>();
   #sweeps = 0;
 
   constructor(deps: MovesDeps) {
@@ -54,7 +59,9 @@ export class Moves {
 
   #moving(): Set<string> {
     const all = [...this.#deps.map.all()];
-    return new Set(all.flatMap(({ id, leaves, move }) => ((leaves ?? move) === undefined ? [] : [id])));
+    return new Set(
+      all.flatMap(({ id, leaves, copied, move }) => ((leaves ?? copied ?? move) === undefined ? [] : [id])),
+    );
   }
 
   /** Hosts that could not take it. */
@@ -71,7 +78,7 @@ export class Moves {
 
   #lookAt(id: string): void {
     const places = this.#deps.map.placesOf(id);
-    const source = findSource(places);
+    const source = this.#findSource(places);
     for (const arrival of places) {
       const isOld =
         arrival.move !== undefined &&
@@ -79,6 +86,8 @@ export class Moves {
         source === undefined &&
         !arrival.isRestored;
       // What no host has taken is not needed once its sandbox stays, or has gone.
+      const isForgotten = arrival.isAhead === true && arrival.move !== (source && moveOf(source));
+      if (isForgotten && !arrival.isDeleting) this.#deps.forget(arrival);
       if (arrival.phase !== 'Failed' && !(isOld && arrival.host === undefined)) continue;
       if (arrival.move === undefined || arrival === source) continue;
       if (arrival.phase === 'Failed' && arrival.reason !== NOT_TAKEN) continue;
@@ -97,7 +106,10 @@ export class Moves {
         isNamed || places.some((each) => each !== arrival && !each.isDeleting && each.phase === 'Running');
       if (hasOther || arrival.isRestored) this.#assertHeard(arrival, host);
     }
-    if (source === undefined || isPlaced(source, places) || this.#placing.has(id)) return;
+    if (source === undefined) return;
+    const arrival = places.find((each) => each.move === moveOf(source) && !each.isDeleting);
+    if (arrival?.isAhead === true) this.#follow(source, arrival);
+    if (isPlaced(source, places) || this.#placing.has(id)) return;
     const waitMs = this.#deps.posts.dueMs(source.namespace) - performance.now();
     if (waitMs > 0) {
       this.#lookLater(id, waitMs + Math.random() * SPREAD_MS);
@@ -105,6 +117,53 @@ export class Moves {
     }
     this.#placing.add(id);
     void this.#place(id, source).finally(() => this.#placing.delete(id));
+  }
+
+  #findSource(places: readonly PlacePod[]): PlacePod | undefined {
+    return places.find((each) => this.#isSource(each));
+  }
+
+  /** A host that is not heard of offers nothing soon: no capacity is kept for it. */
+  #isSource({ leaves, copied, isDeleting, host = '' }: PlacePod): boolean {
+    if (isDeleting) return false;
+    return leaves !== undefined || (copied !== undefined && this.#deps.map.host(host)?.isReady === true);
+  }
+
+  /** Opens a place when its sandbox is offered; until then, tells the host that it leaves how far the other one is. */
+  #follow(source: PlacePod, arrival: PlacePod): void {
+    const { seal } = this.#deps;
+    const { fetched, move } = arrival;
+    if (source.leaves !== undefined) {
+      this.#patch(arrival, toOpened(arrival, seal));
+      return;
+    }
+    const isNew = source.arrival?.move !== move || source.arrival?.state !== fetched;
+    if (fetched === undefined || !isNew) return;
+    const annotations = { [ARRIVAL]: `${move} ${fetched}` };
+    this.#patch(source, { metadata: { uid: source.uid, annotations } });
+  }
+
+  /** Once at a time; what fails is tried again after a second. */
+  #patch(pod: PlacePod, body: object): void {
+    const { client, timeoutMs, log } = this.#deps;
+    const { id, namespace, uid, version = '' } = pod;
+    // As it was read, it is changed once: our watch may be behind.
+    const change = `${version} ${JSON.stringify(body)}`;
+    if (this.#patching.has(uid) || this.#patched.get(uid) === change) return;
+    this.#patching.add(uid);
+    if (this.#patched.size >= MAX_REFUSED) this.#patched.clear();
+    const path = podPath(namespace, toPodName(pod));
+    const patched = client.request({ method: 'PATCH', path, patch: 'merge', body, timeoutMs });
+    void patched
+      .then(() => {
+        this.#patched.set(uid, change);
+        this.#lookLater(id, 0);
+      })
+      .catch((error: unknown) => {
+        log.debug({ sandbox: id, reason: firstLine(error) }, 'a place of a move is not changed');
+        this.#lookLater(id, RETRY_MS);
+      })
+      .finally(() => this.#patching.delete(uid));
   }
 
   /** A place whose host has ended before it took the sandbox is forgotten, and another host is chosen. */
@@ -143,13 +202,16 @@ export class Moves {
   }
 
   #lookLater(id: string, waitMs: number): void {
-    if (this.#timers.has(id)) return;
+    const atMs = performance.now() + waitMs;
+    const planned = this.#timers.get(id);
+    if (planned !== undefined && planned.atMs <= atMs) return;
+    clearTimeout(planned?.timer);
     const look = (): void => {
       this.#timers.delete(id);
       // Else the next sweep does it.
       if (this.#deps.map.isCurrent) this.#lookAt(id);
     };
-    this.#timers.set(id, setTimeout(look, waitMs + 1).unref());
+    this.#timers.set(id, { atMs, timer: setTimeout(look, waitMs + 1).unref() });
   }
 
   /** Only as it was read: what its host has done since makes the first request fail. */
@@ -186,20 +248,22 @@ export class Moves {
   #read(id: string) {
     const { map, seal } = this.#deps;
     const places = map.placesOf(id);
-    const source = findSource(places);
+    const source = this.#findSource(places);
     if (source === undefined || isPlaced(source, places)) return undefined;
-    const { leaves: move, namespace, host = '', vcpus, memoryMib } = source;
+    const { namespace, host = '', vcpus, memoryMib } = source;
+    const [move, isAhead] = [moveOf(source), source.leaves === undefined];
     const not = [...new Set([host, ...(this.#refused.get(id) ?? [])])].filter((name) => name !== '');
-    return { namespace, body: toPod({ id, move, vcpus, memoryMib, not }, namespace, seal) };
+    return { namespace, body: toPod({ id, move, vcpus, memoryMib, not, isAhead }, namespace, seal) };
   }
 }
 
-function findSource(places: readonly PlacePod[]): PlacePod | undefined {
-  return places.find(({ leaves, isDeleting }) => leaves !== undefined && !isDeleting);
+function isPlaced(source: PlacePod, places: readonly PlacePod[]): boolean {
+  return places.some(({ move }) => move === moveOf(source));
 }
 
-function isPlaced(source: PlacePod, places: readonly PlacePod[]): boolean {
-  return places.some(({ move }) => move === source.leaves);
+/** What its move is called, offered or not yet. */
+function moveOf({ leaves, copied }: PlacePod): string | undefined {
+  return leaves ?? copied;
 }
 
 /** Reason of an arrival whose host could not take its sandbox. */

@@ -20,6 +20,10 @@ export const FINALIZER = 'sandboxd.dev/host';
 export const SEAL = 'sandboxd.dev/seal';
 /** Its sandbox comes from the snapshot store alone: no other place of it has to be there. */
 const RESTORED = 'sandboxd.dev/restored';
+/** Its sandbox runs at another host: this one fetches what it has sent. Hosts that do not know it see no place. */
+const AHEAD = 'sandboxd.dev/ahead';
+/** On the place that it leaves: how far the other host is. A hint, so that it has no seal. */
+export const ARRIVAL = 'sandboxd.dev/arrival';
 export const SIZE = 'sandboxd.dev/size';
 const URL_ANNOTATION = 'sandboxd.dev/url';
 
@@ -34,6 +38,10 @@ const MAX_LABEL_CHARS = 63;
 
 /** Condition of a pod whose sandbox waits in the snapshot store for another host; reason: `D` and its move. */
 export const LEAVING = 'sandboxd.dev/Leaving';
+/** Condition of a pod whose sandbox runs, and has sent a copy ahead; its reason is that of LEAVING. */
+export const COPIED = 'sandboxd.dev/Copied';
+/** Condition of a pod that is placed ahead: how far its host is. */
+export const FETCHED = 'sandboxd.dev/Fetched';
 const MOVE_CHARS = 8;
 
 /** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`; where it arrives, the move follows: `sbx-4l76gs19v8lc6-1f6b02c9`. */
@@ -62,6 +70,16 @@ export function toNamespace(base: string, tenant: string | undefined): string {
   throw new AppError('forbidden', message);
 }
 
+/** What a place is for, besides a create. */
+type PodKind = { readonly isRestored?: boolean; readonly isAhead?: boolean };
+
+/** Of the patch of a pod that was placed ahead: now its sandbox is offered, and any host sees a place. */
+export function toOpened(pod: PlacePod, seal: FleetSeal) {
+  const name = toPodName(pod);
+  const proof = seal.make('pod', pod.namespace, name, `${pod.vcpus}x${pod.memoryMib}`);
+  return { metadata: { uid: pod.uid, annotations: { [AHEAD]: null, [SEAL]: proof } } };
+}
+
 export function toPod(
   {
     id,
@@ -72,12 +90,14 @@ export function toPod(
     not = [],
     prefers,
     isRestored = false,
-  }: Pick<Place, 'id' | 'move'> & Omit<PlaceRequest, 'tenant' | 'claims'> & { readonly isRestored?: boolean },
+    isAhead = false,
+  }: Pick<Place, 'id' | 'move'> & Omit<PlaceRequest, 'tenant' | 'claims'> & PodKind,
   namespace: string,
   seal: FleetSeal,
 ) {
   const name = toPodName({ id, move });
   const size = `${vcpus}x${memoryMib}`;
+  const kind = { isRestored, isAhead };
   const memory = `${memoryMib + OVERHEAD_MIB}Mi`;
   const fields = [
     ...(on === undefined ? [] : [{ key: 'metadata.name', operator: 'In', values: [on] }]),
@@ -99,8 +119,9 @@ export function toPod(
       namespace,
       labels: { [PLACE_LABEL]: 'true' },
       annotations: {
-        ...{ [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size, ...toSealed(isRestored)) },
+        ...{ [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size, ...toSealed(kind)) },
         ...(isRestored && { [RESTORED]: 'true' }),
+        ...(isAhead && { [AHEAD]: 'true' }),
       },
       finalizers: [FINALIZER],
     },
@@ -131,6 +152,9 @@ export function toPod(
   };
 }
 
+/** `over`: it is not fetched ahead any more, or cannot be. */
+export type Fetched = 'fetching' | 'ready' | 'over';
+
 export type PlacePod = Place & {
   readonly phase: string;
   /** Of the phase. */
@@ -146,6 +170,14 @@ export type PlacePod = Place & {
   readonly isShrunk?: boolean;
   /** Its sandbox waits for another host: the name of the move. */
   readonly leaves?: string | undefined;
+  /** Its sandbox runs, and has sent a copy ahead: the name of the move. */
+  readonly copied?: string | undefined;
+  /** Of a place that is left: how far the other host is. */
+  readonly arrival?: { readonly move: string; readonly state: Fetched } | undefined;
+  /** It is for a sandbox that still runs at another host. */
+  readonly isAhead?: boolean;
+  /** How far its host is with what was sent ahead. */
+  readonly fetched?: Fetched | undefined;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
   readonly unschedulable?: string | undefined;
 };
@@ -160,10 +192,11 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const named = readPodName(name);
   const { [SIZE]: size = '', [SEAL]: proof = '' } = annotations;
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
-  const isSealed = (isRestored: boolean): boolean =>
-    seal.isOf(proof, 'pod', namespace, name, size, ...toSealed(isRestored));
-  const isRestored = annotations[RESTORED] === 'true' && isSealed(true);
-  if (named === undefined || !(isRestored || isSealed(false))) return undefined;
+  const isSealed = (kind: PodKind): boolean =>
+    seal.isOf(proof, 'pod', namespace, name, size, ...toSealed(kind));
+  const isRestored = annotations[RESTORED] === 'true' && isSealed({ isRestored: true });
+  const isAhead = annotations[AHEAD] === 'true' && isSealed({ isAhead: true });
+  if (named === undefined || !(isRestored || isAhead || isSealed({}))) return undefined;
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
   return {
     ...{ ...named, namespace, uid, vcpus, memoryMib },
@@ -175,13 +208,16 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     isRestored,
     isCounted: isCounted(pod, vcpus, memoryMib),
     ...(isShrunk(pod, vcpus, memoryMib) && { isShrunk: true }),
-    leaves: findMove(pod),
+    leaves: findMove(pod, LEAVING),
+    copied: findMove(pod, COPIED),
+    arrival: readArrival(annotations[ARRIVAL]),
+    ...(isAhead && { isAhead, fetched: findFetched(pod) }),
     unschedulable: findUnschedulable(pod),
   };
 }
 
-function toSealed(isRestored: boolean): readonly string[] {
-  return isRestored ? ['restored'] : [];
+function toSealed({ isRestored, isAhead }: PodKind): readonly string[] {
+  return [...(isRestored === true ? ['restored'] : []), ...(isAhead === true ? ['ahead'] : [])];
 }
 
 /** The API server writes `1000m` as `1`, and `1024Mi` as `1Gi`. */
@@ -202,9 +238,23 @@ function readRequests({ spec }: Pod): { readonly millis: number; readonly bytes:
   return { millis, bytes: readQuantity(requests?.memory ?? '') ?? 0 };
 }
 
-function findMove({ status }: Pod): string | undefined {
-  const found = status.conditions.find(({ type, status }) => type === LEAVING && status === 'True');
+function findMove({ status }: Pod, condition: string): string | undefined {
+  const found = status.conditions.find(({ type, status }) => type === condition && status === 'True');
   return /^D([0-9a-f]{8})$/.exec(found?.reason ?? '')?.[1];
+}
+
+function findFetched({ status }: Pod): Fetched | undefined {
+  return readFetched(status.conditions.find(({ type }) => type === FETCHED)?.reason?.toLowerCase());
+}
+
+function readFetched(text: string | undefined): Fetched | undefined {
+  return text === 'fetching' || text === 'ready' || text === 'over' ? text : undefined;
+}
+
+function readArrival(text: string | undefined): PlacePod['arrival'] {
+  const [move = '', state] = text?.split(' ') ?? [];
+  const fetched = readFetched(state);
+  return fetched === undefined || !/^[0-9a-f]{8}$/.test(move) ? undefined : { move, state: fetched };
 }
 
 function findUnschedulable({ status }: Pod): string | undefined {

@@ -2,8 +2,7 @@
 // makes one this host's comes last, so that every failure before it leaves it where it was.
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
@@ -13,20 +12,20 @@ import type { StoreManifest } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { asNoSpace } from '../admission.ts';
 import { noSandbox, type SandboxRecord } from '../record.ts';
-import { makeSandboxDirs, pinAgent, pinRootfs, sandboxPaths } from '../resources/files.ts';
+import { sandboxPaths } from '../resources/files.ts';
 import { adoptPaused } from '../resources/index.ts';
 import type { ResourceContext, SandboxContext } from '../resources/resource.ts';
 import { Sandbox } from '../sandbox.ts';
 import { pausedDir } from '../saved/paused.ts';
-import { FIRST_GENERATION, placePaused } from '../saved/place-paused.ts';
-import { flush } from '../saved/save.ts';
 import { heldPolicyOf } from '../secret-hosts.ts';
 import { storedBytesIn } from '../sleep/stored.ts';
 import { sizeOf } from '../stored/description.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
 import type { ParkedSandbox } from '../types.ts';
+import { fetchParked } from './fetch-parked.ts';
 import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
+import type { AssertFits, Prefetched, Prefetches } from './prefetches.ts';
 
 /** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
 const NO_ENGINE = 'another host';
@@ -48,6 +47,7 @@ export type ArrivalsDeps = {
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
   readonly register: (sandbox: Sandbox) => void;
+  readonly prefetches: Pick<Prefetches, 'take'>;
   /** What an earlier daemon claimed is here. */
   readonly onFinished: (sandbox: Sandbox) => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
@@ -68,7 +68,7 @@ export type ArrivalConditions = {
   /** Only what this host has claimed already. */
   readonly onlyOwn?: boolean;
   /** Called before the fetch and before the claim, which does not follow if it throws. */
-  readonly assertFits?: ((size: { readonly vcpus: number; readonly memoryMib: number }) => void) | undefined;
+  readonly assertFits?: AssertFits | undefined;
 };
 
 export class Arrivals {
@@ -194,7 +194,8 @@ export class Arrivals {
     signal: AbortSignal,
     { assertFits }: ArrivalConditions,
   ): Promise<Sandbox> {
-    const { context, shared, records } = this.#deps;
+    const { context, shared, records, prefetches, log } = this.#deps;
+    const startedAt = performance.now();
     if (!isOwn) this.#deps.assertOpen();
     const resolved = await shared.resolve(parked.archive, signal);
     const record = toArrivedRecord(parked, resolved);
@@ -208,13 +209,18 @@ export class Arrivals {
     const paths = sandboxPaths(context.directories, id);
     let isClaimed = isOwn;
     try {
+      await using prefetched = await prefetches.take(id, departure);
       using _space = await shared.admission.reserve({
-        ...{ memoryMib: [], areCopies: false, diskBytes: sizeOf(manifest) },
+        ...{ memoryMib: [], areCopies: false, diskBytes: missingBytes(manifest, prefetched?.content) },
       });
       await records.put(id, { departure, token });
       await records.flush();
       await rm(paths.dir, { recursive: true, force: true });
-      await this.#fetch(paths, manifest, parked, record.options.rootfs, signal);
+      const { rootfs } = record.options;
+      const { store } = shared;
+      const input = { paths, manifest, parked, rootfs, store, prefetched };
+      const bytes = await fetchParked(input, signal);
+      const fetchedMs = Math.round(performance.now() - startedAt);
       context.faults.reach('arrival.fetched');
       signal.throwIfAborted();
       assertPlace();
@@ -223,6 +229,8 @@ export class Arrivals {
       isClaimed = true;
       context.faults.reach('arrival.claimed');
       const sandbox = await this.#enter(id, record);
+      const durationMs = Math.round(performance.now() - startedAt);
+      log.info({ sandbox: id, bytes, fetchedMs, durationMs }, 'a sandbox of another host is here');
       await this.#settle(id, { departure, token });
       return sandbox;
     } catch (error) {
@@ -260,34 +268,6 @@ export class Arrivals {
       .readClaim(parkedId(id, departure), limit)
       .catch(() => token);
     return holder === token;
-  }
-
-  async #fetch(
-    paths: ReturnType<typeof sandboxPaths>,
-    manifest: StoreManifest,
-    { archive, record }: Parked,
-    rootfs: SandboxRecord['options']['rootfs'],
-    signal: AbortSignal,
-  ): Promise<void> {
-    await makeSandboxDirs(paths);
-    await pinRootfs(paths.dir, rootfs.rootfsPath);
-    if (rootfs.agentPath !== undefined) await pinAgent(paths.dir, rootfs.agentPath);
-    const dir = pausedDir(paths.dir);
-    const own = join(dir, FIRST_GENERATION);
-    await mkdir(own, { recursive: true, mode: 0o700 });
-    const { memory, state } = archive.parts;
-    const [memoryName, stateName] = [basename(memory.name), basename(state.name)];
-    const files = { memory: join(own, memoryName), state: join(own, stateName), disk: paths.layerPath };
-    await this.#deps.shared.store.download(manifest, files, signal);
-    if (record.paused.hasMemory) {
-      const { compatibility, needsResync } = archive;
-      const { layerPath } = paths;
-      await placePaused({ dir, layerPath, memoryName, stateName, compatibility, needsResync, signal });
-    } else {
-      await rm(dir, { recursive: true });
-      await flush(paths.layerPath);
-    }
-    await flush(paths.dir);
   }
 
   /** From the registry's answer on it is a sandbox of this host. */
@@ -333,4 +313,13 @@ export class Arrivals {
     this.#deps.register(sandbox);
     return sandbox;
   }
+}
+
+/** Disk space of what files that were fetched ahead do not have. */
+function missingBytes(manifest: StoreManifest, content: Prefetched['content'] = new Map()): number {
+  const files = manifest.files.map(({ part, chunks, ...file }) => {
+    const has = content.get(part);
+    return { part, ...file, chunks: chunks.filter(([index]) => has?.has(index) !== true) };
+  });
+  return sizeOf({ ...manifest, files });
 }

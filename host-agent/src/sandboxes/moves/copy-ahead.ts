@@ -1,12 +1,14 @@
 // The first of the two uploads of a sandbox that leaves: it is saved and sent while it runs. Once it is paused, only
-// what has changed since is to be sent. Nothing in the store names these chunks, so none has to be removed there.
+// what has changed since is to be sent. No manifest names these chunks, so none has to be removed.
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
+import { STORE_FORMAT, type StoreManifest } from '../../snapshot-store/index.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
 import { partsOf } from '../stored/description.ts';
 import type { SharedOptions } from '../stored/shared.ts';
+import { describeParked, parkedId } from './parked.ts';
 
 export type CopyDeps = {
   readonly context: Pick<ResourceContext, 'faults'>;
@@ -18,21 +20,32 @@ export type CopyDeps = {
   readonly log: Logger;
 };
 
-/** Rejects only when aborted; after a failure, all is sent later. Nothing is left on this host. */
-export async function copyAhead(sandbox: Sandbox, deps: CopyDeps, signal: AbortSignal): Promise<void> {
+/** `isNamed`: another host is to find what was sent. */
+type Copying = CopyDeps & { readonly isNamed: boolean };
+
+/** False: all is sent later. Rejects only when aborted. Nothing is left on this host. */
+export async function copyAhead(
+  sandbox: Sandbox,
+  departure: string,
+  deps: Copying,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { context, log, track } = deps;
   try {
-    await track((stop) => copy(sandbox, deps, AbortSignal.any([signal, stop])));
+    await track((stop) => copy(sandbox, departure, deps, AbortSignal.any([signal, stop])));
     context.faults.reach('move.copied');
+    return true;
   } catch (error) {
     signal.throwIfAborted();
     log.warn({ sandbox: sandbox.id, reason: firstLine(error) }, 'a sandbox is sent only when it is paused');
+    return false;
   }
 }
 
 async function copy(
   sandbox: Sandbox,
-  { context, log, save, store }: CopyDeps,
+  departure: string,
+  { context, log, save, store, isNamed }: Copying,
   signal: AbortSignal,
 ): Promise<void> {
   const { id, record } = sandbox;
@@ -40,8 +53,22 @@ async function copy(
   const saved = await save(sandbox, signal);
   try {
     context.faults.reach('move.saved');
-    const files = { tenant: record.owner?.tenant, files: partsOf(saved) };
-    const { sentBytes } = await store.sendChunks(files, signal);
+    const parts = partsOf(saved);
+    const tenant = record.owner?.tenant;
+    const { sentBytes, described } = await store.sendChunks({ tenant, files: parts }, signal);
+    if (isNamed) {
+      const [memory, state, disk] = parts.map(({ path }) => path);
+      if (memory === undefined || state === undefined || disk === undefined)
+        throw new Error('a part is missing');
+      const { needsResync } = saved.manifest;
+      const files = { memory, state, disk };
+      const description = await describeParked(id, record, files, { needsResync, wasRunning: true });
+      const sent: StoreManifest = {
+        ...{ formatVersion: STORE_FORMAT, id: parkedId(id, departure), description, files: described },
+        ...(tenant !== undefined && { tenant }),
+      };
+      await store.ahead.put(sent, signal);
+    }
     const durationMs = Math.round(performance.now() - startedAt);
     log.info({ sandbox: id, sentBytes, durationMs }, 'a sandbox that is to leave was sent while it ran');
   } finally {

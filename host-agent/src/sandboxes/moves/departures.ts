@@ -9,18 +9,16 @@
 // From `offered` on, the claim alone says whose it is: it is written where there is none, and never removed, so that a
 // manifest that a server writes late is of no use to any host.
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { AppError, firstLine } from '../../lib/errors.ts';
-import type { UploadResult } from '../../snapshot-store/index.ts';
+import type { SentChunks } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { PARTS } from '../saved/archive/format.ts';
-import { openPaused, pausedDir } from '../saved/paused.ts';
 import type { Sleep } from '../sleep/sleep.ts';
-import { type CopyDeps, copyAhead } from './copy-ahead.ts';
-import { describeParked, type ParkedFiles, parkedId } from './parked.ts';
+import { Ahead, type MoveTimes } from './ahead.ts';
+import type { CopyDeps } from './copy-ahead.ts';
+import { describeParked, openParkedFiles, parkedId } from './parked.ts';
 
 const POLL_MS = 3000;
 
@@ -43,6 +41,7 @@ export type DeparturesDeps = CopyDeps & {
   /** Removes it here, without ending it. `onGone`: nothing of it is left. */
   readonly forget: (sandbox: Sandbox, onGone: () => Promise<void>) => Promise<void>;
   readonly pollMs?: number | undefined;
+  readonly aheadTimes?: MoveTimes | undefined;
 };
 
 type Sending = {
@@ -59,11 +58,14 @@ export class Departures {
   readonly #returns = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #listeners = new Set<(id: string) => void>();
+  /** Of those that run. */
+  readonly ahead: Ahead;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
 
   constructor(deps: DeparturesDeps) {
     this.#deps = deps;
+    this.ahead = new Ahead({ ...deps, onChange: (id) => this.#changed(id), times: deps.aheadTimes });
   }
 
   /** Continues what an earlier daemon began; its sandboxes are registered. */
@@ -95,7 +97,7 @@ export class Departures {
     return record?.phase === 'offered' ? record.departure : undefined;
   }
 
-  /** `listener` gets the id of each that can be taken now, or cannot any more. */
+  /** `listener` gets the id of each that can be fetched or taken now, or cannot any more. */
   subscribe(listener: (id: string) => void): void {
     this.#listeners.add(listener);
   }
@@ -136,9 +138,11 @@ export class Departures {
     const { promise: done, resolve: finish } = Promise.withResolvers<void>();
     const sending: Sending = { abort, done, wasRunning: false, isCopying: sandbox.state === 'running' };
     this.#sending.set(id, sending);
+    const departure = randomBytes(16).toString('hex');
     try {
       const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);
-      if (sending.isCopying) await copyAhead(sandbox, this.#deps, signal);
+      // Who listens finds places.
+      if (sending.isCopying) await this.ahead.send(sandbox, departure, this.#listeners.size > 0, signal);
       signal.throwIfAborted();
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
@@ -146,22 +150,27 @@ export class Departures {
       const pausedAt = performance.now();
       await this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
       this.#deps.context.faults.reach('move.paused');
-      const { sentBytes } = await this.#deps.track((stop) =>
-        sandbox.snapshotQueue.add(() =>
-          this.#send(sandbox, sending.wasRunning, AbortSignal.any([signal, stop])),
-        ),
-      );
+      const send = (stop: AbortSignal): Promise<SentChunks> =>
+        this.#send(sandbox, departure, sending.wasRunning, AbortSignal.any([signal, stop]));
+      const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
       const sent = { sandbox: id, sentBytes, durationMs: Math.round(performance.now() - pausedAt) };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);
       if (records.get(id) === undefined) sandbox.isDeparting = false;
       finish();
+      const ended = this.ahead.end(id);
       this.#changed(id);
+      await ended;
     }
   }
 
-  async #send(sandbox: Sandbox, wasRunning: boolean, signal: AbortSignal): Promise<UploadResult> {
+  async #send(
+    sandbox: Sandbox,
+    departure: string,
+    wasRunning: boolean,
+    signal: AbortSignal,
+  ): Promise<SentChunks> {
     const { store, records, sleep, context } = this.#deps;
     const { id } = sandbox;
     sandbox.assertNotEnded();
@@ -169,7 +178,6 @@ export class Departures {
       throw new AppError('conflict', `sandbox ${id} is ${sandbox.state}, not paused`);
     signal.throwIfAborted();
     await sleep.endVm(sandbox);
-    const departure = randomBytes(16).toString('hex');
     const record: DepartureRecord = {
       ...{ departure, token: randomUUID(), wasRunning, atMs: Date.now(), store: store.name },
       phase: 'sending',
@@ -177,7 +185,7 @@ export class Departures {
     // Changes that were made before are in what is sent; later ones are refused.
     await sandbox.changes.add(() => records.put(id, record));
     context.faults.reach('move.recorded');
-    const { files, needsResync } = await this.#open(sandbox);
+    const { files, needsResync } = await openParkedFiles(sandbox, context.faults);
     const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
     const uploaded = await store.upload(
       {
@@ -198,19 +206,6 @@ export class Departures {
     );
     context.faults.reach('move.published');
     return uploaded;
-  }
-
-  async #open({ record, paths }: Sandbox): Promise<{ files: ParkedFiles; needsResync: boolean }> {
-    const dir = pausedDir(paths.dir);
-    if (record.paused?.hasMemory === true) {
-      const { vm, manifest } = await openPaused(dir, paths.layerPath, this.#deps.context.faults);
-      const files = { memory: vm.memoryPath, state: vm.statePath, disk: paths.layerPath };
-      return { files, needsResync: manifest.needsResync };
-    }
-    await mkdir(dir, { recursive: true, mode: 0o700 });
-    const [memory, state] = [join(dir, 'no-memory'), join(dir, 'no-state')];
-    for (const path of [memory, state]) await writeFile(path, '');
-    return { files: { memory, state, disk: paths.layerPath }, needsResync: false };
   }
 
   /**

@@ -15,6 +15,7 @@ import type { ParkedSandbox } from '../types.ts';
 import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
+import { Prefetches } from './prefetches.ts';
 import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
@@ -23,6 +24,7 @@ const DESCRIBE_MS = 10_000;
 const REMEMBERED_MS = 30_000;
 const MAX_REMEMBERED = 1000;
 
+export type { MoveTimes } from './ahead.ts';
 export type { DrainRecord } from './drain.ts';
 export { type DrainProgress, readDrain, wantDrain, wantNoDrain } from './drain.ts';
 export type { MoveTables } from './tables.ts';
@@ -43,6 +45,7 @@ export class Moves {
   /** Undefined without a snapshot store. */
   readonly departures: Departures | undefined;
   readonly arrivals: Arrivals | undefined;
+  readonly prefetches: Prefetches | undefined;
   readonly drain: Drain;
   readonly #departed: MoveTables['departures'];
   /** The oldest first. */
@@ -53,7 +56,7 @@ export class Moves {
   readonly #resumes: RetryQueue;
 
   constructor(options: SandboxManagerOptions, deps: MovesDeps) {
-    const { context, moves: tables, log, movePollMs } = options;
+    const { context, moves: tables, log, movePollMs, moveTimes } = options;
     const { admission, limits, names, operations, sleep, sandboxes, register, forget } = deps;
     const { shared } = toSnapshotsOptions(options, admission);
     const find = (id: string) => sandboxes.get(id);
@@ -88,15 +91,20 @@ export class Moves {
           return forget(sandbox, onGone);
         },
         pollMs: movePollMs,
+        aheadTimes: moveTimes,
       });
+    const assertOpen = (): void => this.drain.assertOpen();
+    this.prefetches =
+      shared && new Prefetches({ context, shared, assertOpen, track, log, keptMs: moveTimes?.keptMs });
     this.arrivals =
+      this.prefetches &&
       shared &&
       new Arrivals({
-        ...{ context, shared, records: tables.arrivals, find, track, log },
+        ...{ context, shared, records: tables.arrivals, find, track, log, assertOpen },
+        prefetches: this.prefetches,
         onFinished: (sandbox) => this.resume(sandbox),
         reserveName: (owner, name) => names.reserve(owner, name),
         admitPause: (owner) => limits.admitPause(owner),
-        assertOpen: () => this.drain.assertOpen(),
         register: (sandbox) => {
           this.#left.delete(sandbox.id);
           register(sandbox);
@@ -130,6 +138,7 @@ export class Moves {
     await this.#resumes.stop();
     await this.departures?.stop();
     await this.arrivals?.stop();
+    await this.prefetches?.stop();
   }
 
   /** Before a delete of a sandbox that may be on its way. AppError as of `Departures.takeBack`. */

@@ -1,17 +1,20 @@
 // A paused sandbox in the snapshot store: what another host needs to go on with it under its id. The values of its
 // secrets and the key of its certificate authority stay behind.
-import { stat } from 'node:fs/promises';
-import { basename } from 'node:path';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { ServiceSpec } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, toError } from '../../lib/errors.ts';
 import { allocatedBytes } from '../../lib/extents.ts';
+import type { Faults } from '../../lib/faults.ts';
 import type { StoredBinding } from '../../secrets/index.ts';
 import type { StoreManifest } from '../../snapshot-store/index.ts';
 import { metadataOf } from '../metadata.ts';
 import { type SandboxRecord, toSavedOptions } from '../record.ts';
+import type { Sandbox } from '../sandbox.ts';
 import { ARCHIVE_FORMAT, archiveManifestSchema, PARTS, type Part } from '../saved/archive/format.ts';
 import { checkSizes } from '../saved/archive/read-archive.ts';
+import { openPaused, pausedDir } from '../saved/paused.ts';
 import { scopeOfOwner } from '../secrets.ts';
 import type { ResolvedImport } from '../stored/shared.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
@@ -56,6 +59,23 @@ export type ParkedFiles = Readonly<Record<Part, string>>;
 
 export function parkedId(id: string, departure: string): string {
   return `${id}/${departure}`;
+}
+
+/** Those of a paused sandbox whose VMM has ended; of one without memory, empty ones are made. */
+export async function openParkedFiles(
+  { record, paths }: Pick<Sandbox, 'record' | 'paths'>,
+  faults: Faults,
+): Promise<{ readonly files: ParkedFiles; readonly needsResync: boolean }> {
+  const dir = pausedDir(paths.dir);
+  if (record.paused?.hasMemory === true) {
+    const { vm, manifest } = await openPaused(dir, paths.layerPath, faults);
+    const files = { memory: vm.memoryPath, state: vm.statePath, disk: paths.layerPath };
+    return { files, needsResync: manifest.needsResync };
+  }
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const [memory, state] = [join(dir, 'no-memory'), join(dir, 'no-state')];
+  for (const path of [memory, state]) await writeFile(path, '');
+  return { files: { memory, state, disk: paths.layerPath }, needsResync: false };
 }
 
 /** `files`: of one that was paused without its memory, those of memory and state are empty. */

@@ -17,6 +17,8 @@ type PlacePausedInput = {
   readonly stateName: string;
   readonly compatibility: Readonly<Record<string, string>>;
   readonly needsResync: boolean;
+  /** Of the memory as it is; undefined: it is read. */
+  readonly checksums: ChunkChecksums | undefined;
   readonly signal: AbortSignal;
 };
 
@@ -28,6 +30,7 @@ export async function placePaused({
   stateName,
   compatibility,
   needsResync,
+  checksums,
   signal,
 }: PlacePausedInput): Promise<void> {
   const own = join(dir, FIRST_GENERATION);
@@ -36,7 +39,7 @@ export async function placePaused({
     join(own, stateName),
     join(own, 'checksums'),
   ];
-  await (await ChunkChecksums.of(memoryPath, signal)).store(checksumsPath);
+  await (checksums ?? (await ChunkChecksums.of(memoryPath, signal))).store(checksumsPath);
   for (const path of [memoryPath, statePath, checksumsPath, layerPath, own]) await flush(path);
   const [memory, layer] = [await stat(memoryPath), await stat(layerPath)];
   const relative = (name: string): string => `${FIRST_GENERATION}/${name}`;

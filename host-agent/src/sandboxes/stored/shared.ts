@@ -28,6 +28,7 @@ export type SharedOptions = {
     | 'remove'
     | 'removeManifest'
     | 'parked'
+    | 'ahead'
     | 'forgetSeen'
   >;
   readonly records: Table<StoredRecord>;

@@ -1,0 +1,122 @@
+// Before a sandbox is paused: what it has is sent while it runs, and the host where it will go on fetches that. Neither
+// must succeed, and both end in bounded time; what was not sent or fetched by then is sent and fetched after the pause.
+import { firstLine } from '../../lib/errors.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { type CopyDeps, copyAhead } from './copy-ahead.ts';
+import { parkedId } from './parked.ts';
+import type { PrefetchState } from './prefetches.ts';
+
+/** None may fit, or know how. */
+const PLACED_MS = 10_000;
+/** What a guest changes meanwhile is sent twice. */
+const FETCHED_MS = 120_000;
+const REMOVE_MS = 5000;
+
+/** How long hosts wait for each other before a pause. */
+export type MoveTimes = {
+  /** Until another host has begun to fetch what was sent; 0: none is chosen before the pause. */
+  readonly placedMs?: number;
+  /** Until it is there. */
+  readonly fetchedMs?: number;
+  /** For its sandbox. */
+  readonly keptMs?: number;
+};
+
+type Waiting = {
+  readonly departure: string;
+  /** Of the fetch, as the fleet says. */
+  state: PrefetchState | undefined;
+  wake: () => void;
+};
+
+export type AheadDeps = CopyDeps & {
+  readonly onChange: (id: string) => void;
+  readonly times?: MoveTimes | undefined;
+};
+
+export class Ahead {
+  readonly #deps: AheadDeps;
+  readonly #waiting = new Map<string, Waiting>();
+
+  constructor(deps: AheadDeps) {
+    this.#deps = deps;
+  }
+
+  /** The departure of one whose copy can be fetched. */
+  departureOf(id: string): string | undefined {
+    return this.#waiting.get(id)?.departure;
+  }
+
+  /** How far the host is where it will go on. `move`: the beginning of the departure. */
+  note(id: string, move: string, state: PrefetchState): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined || !waiting.departure.startsWith(move) || waiting.state === state) return;
+    waiting.state = state;
+    waiting.wake();
+  }
+
+  /**
+   * Sends it; `isPlaced`: a fleet chooses its next host meanwhile, for which this waits. Rejects only when aborted.
+   * `end` must follow when another host may have it, or it stays.
+   */
+  async send(sandbox: Sandbox, departure: string, isPlaced: boolean, signal: AbortSignal): Promise<void> {
+    const { log, onChange, track, times = {} } = this.#deps;
+    const { id } = sandbox;
+    const { placedMs = PLACED_MS, fetchedMs = FETCHED_MS } = times;
+    const isNamed = isPlaced && placedMs > 0;
+    const isThere = await copyAhead(sandbox, departure, { ...this.#deps, isNamed }, signal);
+    if (!isNamed || !isThere) return;
+    const waiting: Waiting = { departure, state: undefined, wake: () => undefined };
+    this.#waiting.set(id, waiting);
+    onChange(id);
+    const startedAt = performance.now();
+    await track(async (stop) => {
+      const either = AbortSignal.any([signal, stop]);
+      await waitUntil(waiting, (state) => state !== undefined, placedMs, either);
+      if (waiting.state !== 'fetching') return;
+      await waitUntil(waiting, (state) => state !== 'fetching', fetchedMs, either);
+    });
+    const waitedMs = Math.round(performance.now() - startedAt);
+    log.info(
+      { sandbox: id, waitedMs, fetched: waiting.state ?? 'by no host' },
+      'a sandbox that is to leave is paused now',
+    );
+  }
+
+  /** Never rejects; what stays in the store is collected. */
+  async end(id: string): Promise<void> {
+    const departure = this.departureOf(id);
+    if (departure === undefined) return;
+    this.#waiting.delete(id);
+    const { store, log } = this.#deps;
+    await store.ahead
+      .remove(parkedId(id, departure), AbortSignal.timeout(REMOVE_MS))
+      .catch((error: unknown) =>
+        log.warn(
+          { sandbox: id, reason: firstLine(error) },
+          'what a sandbox has sent ahead stays in the store',
+        ),
+      );
+  }
+}
+
+/** Rejects with the signal's reason. */
+async function waitUntil(
+  waiting: Waiting,
+  isMet: (state: Waiting['state']) => boolean,
+  limitMs: number,
+  outer: AbortSignal,
+): Promise<void> {
+  const limit = AbortSignal.timeout(limitMs);
+  const signal = AbortSignal.any([outer, limit]);
+  while (!isMet(waiting.state) && !signal.aborted)
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      waiting.wake = done;
+      signal.addEventListener('abort', done, { once: true });
+    });
+  outer.throwIfAborted();
+}

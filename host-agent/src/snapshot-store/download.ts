@@ -1,0 +1,118 @@
+// Writes the files of a manifest from its chunks. Files that have some of them already get only what differs.
+import { open } from 'node:fs/promises';
+import { AppError } from '../lib/errors.ts';
+import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
+import { chunkLength, type StoredFile, type StoreManifest } from './manifest.ts';
+import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
+import { damaged, type TenantKeys } from './store-keys.ts';
+
+const ZEROS = Buffer.alloc(CHUNK_BYTES);
+
+/** Names of the chunks of a file, by their number; undefined: it may be half written. The others are zeros. */
+export type FileContent = Map<number, string | undefined>;
+
+export type DownloadOptions = {
+  readonly onChunk?: () => void;
+  /**
+   * What files have, by their part: those with an entry exist, and have exactly that. It is kept up to date, also when
+   * the download fails, so that another one goes on from there.
+   */
+  readonly content?: Map<string, FileContent>;
+};
+
+export type Range = { readonly offset: number; readonly length: number };
+
+/** `written`: by part, what was written into files. */
+export type Downloaded = {
+  readonly chunks: number;
+  readonly bytes: number;
+  readonly written: ReadonlyMap<string, readonly Range[]>;
+};
+
+type From = { readonly bucket: Pick<Bucket, 'get'>; readonly keys: TenantKeys };
+
+/**
+ * Files without an entry in `content` must not exist. AppError `internal` if a chunk is missing or damaged, `upstream`;
+ * the caller removes what was written.
+ */
+export async function downloadFiles(
+  from: From,
+  { id, files }: StoreManifest,
+  paths: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+  { onChunk = () => undefined, content = new Map() }: DownloadOptions = {},
+): Promise<Downloaded> {
+  const fetched = { chunks: 0, bytes: 0 };
+  const written = new Map<string, Range[]>();
+  for (const stored of files) {
+    const { part, sizeBytes } = stored;
+    const path = paths[part];
+    if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
+    const ranges: Range[] = [];
+    written.set(part, ranges);
+    const known = content.get(part);
+    await using file = await open(path, known === undefined ? 'wx' : 'r+', 0o600);
+    const has: FileContent = known ?? new Map();
+    content.set(part, has);
+    await file.truncate(sizeBytes);
+    const write = async (index: number, bytes: Buffer, name: string | undefined): Promise<void> => {
+      has.set(index, undefined);
+      ranges.push({ offset: index * CHUNK_BYTES, length: bytes.length });
+      await file.write(bytes, 0, bytes.length, index * CHUNK_BYTES);
+      if (name === undefined) has.delete(index);
+      else has.set(index, name);
+    };
+    await clear(stored, has, write);
+    const missing = stored.chunks.filter(([index, name]) => has.get(index) !== name);
+    const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
+      const [first] = uses;
+      if (first === undefined) return;
+      const length = chunkLength({ sizeBytes }, first[0]);
+      const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
+      const plain = await getChunk(from, name, length, at, signal);
+      onChunk();
+      fetched.chunks += 1;
+      fetched.bytes += plain.length;
+      for (const [index] of uses) {
+        if (chunkLength({ sizeBytes }, index) !== length) throw damaged(`the chunk ${name} has two lengths`);
+        await write(index, plain, name);
+      }
+    };
+    const byName = Map.groupBy(missing, ([, name]) => name);
+    await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
+  }
+  return { ...fetched, written };
+}
+
+/** What the file has where it is to have zeros. */
+async function clear(
+  { sizeBytes, chunks }: StoredFile,
+  has: FileContent,
+  write: (index: number, bytes: Buffer, name: undefined) => Promise<void>,
+): Promise<void> {
+  if (has.size === 0) return;
+  const wanted = new Set(chunks.map(([index]) => index));
+  for (const index of [...has.keys()]) {
+    if (wanted.has(index)) continue;
+    if (index * CHUNK_BYTES >= sizeBytes) has.delete(index);
+    else await write(index, ZEROS.subarray(0, chunkLength({ sizeBytes }, index)), undefined);
+  }
+}
+
+async function getChunk(
+  { bucket, keys }: From,
+  name: string,
+  length: number,
+  at: string,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  try {
+    const sealed = await bucket.get(chunkPath(keys, name), MAX_SEALED_CHUNK_BYTES, signal);
+    if (sealed === undefined) throw damaged(`the chunk ${name} is missing`);
+    return await openChunk(keys, name, sealed, length);
+  } catch (cause) {
+    const isDamaged = cause instanceof AppError && cause.code === 'internal';
+    throw isDamaged ? new AppError('internal', `${cause.message} (${at})`, { stage: 'store', cause }) : cause;
+  }
+}

@@ -1,0 +1,213 @@
+// Before the pause: the next host is chosen, and fetches what the sandbox has sent, while the sandbox runs. Whatever fails
+// there, it moves, or stays and runs, and nothing is left.
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
+import { ask, type Fleet, type FleetHost, type HostOptions } from '../support/fleet/fleet.ts';
+import { holdFetches, startMovingFleet } from '../support/fleet/moves.ts';
+import { makeHome } from '../support/memory-host/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(scaled(240_000));
+
+/** No limit ends a wait. */
+const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000 };
+const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
+
+async function prepare(t: Test, moveTimes: MoveTimes = PATIENT, other: HostOptions = {}) {
+  const moving = await startMovingFleet(t);
+  const { fleet, host } = moving;
+  const home = await makeHome(t);
+  const a = await host('h0', { home, moveTimes });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000, lostMs: 1000 });
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  const b = await host('h1', other);
+  await fleet.ready(2);
+  const arrives = async (to: FleetHost, from: FleetHost = a): Promise<void> => {
+    await until(() => to.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
+    await until(() => from.daemon.manager.list().length === 0, 'the first host has forgotten it');
+    await until(() => podsOf(fleet).length === 1, 'one place');
+  };
+  return { ...moving, home, a, b, url, id: body.id, arrives };
+}
+
+/** Directories of what is fetched ahead. */
+async function fetchedBy({ daemon }: FleetHost): Promise<string[]> {
+  const names = await readdir(join(daemon.home.dataDir, 'snapshots')).catch(() => []);
+  return names.filter((name) => name.startsWith('.'));
+}
+
+async function untilNothingIsFetched(host: FleetHost): Promise<void> {
+  let left: string[] = ['?'];
+  const look = setInterval(async () => {
+    left = await fetchedBy(host);
+  }, 50);
+  await until(() => left.length === 0, 'nothing that was fetched ahead is left').finally(() =>
+    clearInterval(look),
+  );
+}
+
+const copiesIn = ({ objects }: { objects: ReadonlyMap<string, unknown> }) =>
+  [...objects.keys()].filter((key) => /(?:^|\/)ahead\//.test(key));
+
+t.test('the next host has what was sent before the sandbox is paused', async (t) => {
+  const { s3, cordon, a, b, url, id, arrives } = await prepare(t);
+  cordon('h0');
+  await arrives(b);
+  const { requests } = s3;
+  const isChunk = ({ method, key }: (typeof requests)[number]) => method === 'GET' && /chunks\//.test(key);
+  const offered = requests.findIndex(({ method, key }) => method === 'PUT' && /sandboxes\/sbx/.test(key));
+  const [before, after] = [requests.slice(0, offered), requests.slice(offered)];
+  t.ok(before.some(isChunk), 'it is fetched before the offer');
+  t.ok(after.filter(isChunk).length < before.filter(isChunk).length, 'and only changes after it');
+  t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
+  t.same(copiesIn(s3), [], 'the store keeps no copy');
+  await untilNothingIsFetched(b);
+  await untilNothingIsFetched(a);
+});
+
+t.test('an uncordon while it is fetched ahead: it was never paused, and nothing is left', async (t) => {
+  const { fleet, s3, cordon, a, b, url, id } = await prepare(t);
+  const held = holdFetches(s3);
+  cordon('h0');
+  await held.begun();
+  t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
+  cordon('h0', false);
+  await until(() => podsOf(fleet).length === 1, 'its other place goes');
+  await until(() => copiesIn(s3).length === 0, 'the store keeps no copy');
+  held.release();
+  await untilNothingIsFetched(b);
+  t.same(b.daemon.manager.list(), []);
+  t.match(a.daemon.manager.list(), [{ id, state: 'running' }]);
+  t.notOk(a.daemon.happened.some(({ kind }) => kind === 'paused'));
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'no place');
+});
+
+t.test('a delete while it is fetched ahead', async (t) => {
+  const { fleet, s3, cordon, b, url, id } = await prepare(t);
+  const held = holdFetches(s3);
+  cordon('h0');
+  await held.begun();
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'no place');
+  held.release();
+  await untilNothingIsFetched(b);
+  t.same(copiesIn(s3), []);
+});
+
+t.test('a bucket that refuses what is fetched ahead: the sandbox moves, and is fetched then', async (t) => {
+  const { s3, cordon, b, arrives } = await prepare(t);
+  let isOffered = false;
+  s3.fault = (method, key) => {
+    isOffered ||= method === 'PUT' && /sandboxes\/sbx/.test(key);
+    const isRefused = !isOffered && method === 'GET' && /chunks\//.test(key);
+    return isRefused ? { status: 403, code: 'AccessDenied' } : undefined;
+  };
+  cordon('h0');
+  await arrives(b);
+  await untilNothingIsFetched(b);
+});
+
+t.test('a bucket with the copy of another sandbox, or without one: it moves', async (t) => {
+  for (const isOther of [true, false]) {
+    const { s3, cordon, b, arrives } = await prepare(t);
+    s3.fault = (method, key) => {
+      if (!/(?:^|\/)ahead\//.test(key) || method !== 'GET') return undefined;
+      const object = s3.objects.get(key);
+      if (object !== undefined) s3.objects.set(key, { ...object, body: Buffer.from(object.body).reverse() });
+      return isOther ? undefined : { status: 404, code: 'NoSuchKey' };
+    };
+    cordon('h0');
+    await arrives(b);
+    await untilNothingIsFetched(b);
+  }
+});
+
+t.test('the source ends while its sandbox is fetched ahead: it runs there, and moves later', async (t) => {
+  const { fleet, s3, host, cordon, home, a, b, id, arrives } = await prepare(t, PATIENT, {
+    moveTimes: { keptMs: 500 },
+  });
+  const held = holdFetches(s3);
+  cordon('h0');
+  await held.begun();
+  await a.crash();
+  held.release();
+  await untilNothingIsFetched(b);
+  t.same(b.daemon.manager.list(), [], 'the other host has no sandbox');
+  const again = await host('h0', { home, moveTimes: { placedMs: 1000 } });
+  await fleet.ready(2);
+  await arrives(b, again);
+  t.equal(b.daemon.manager.list()[0]?.id, id);
+  await untilNothingIsFetched(b);
+});
+
+t.test('the place that was chosen goes while its host fetches ahead: another is made', async (t) => {
+  const { fleet, s3, cordon, b, arrives } = await prepare(t);
+  const held = holdFetches(s3);
+  cordon('h0');
+  await held.begun();
+  const pod = podsOf(fleet).find(({ spec }) => spec.nodeName === 'h1');
+  if (pod === undefined) throw new Error('no pod waits');
+  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
+  fleet.api.objects.delete('pods', pod.metadata.namespace ?? '', pod.metadata.name, 0);
+  await until(() => podsOf(fleet).some(({ metadata }) => metadata.uid !== pod.metadata.uid), 'another place');
+  held.release();
+  await arrives(b);
+  await untilNothingIsFetched(b);
+});
+
+t.test('a host of an earlier version fetches nothing ahead, and takes the sandbox', async (t) => {
+  const local = { prefetch: async () => undefined, prefetchOf: () => undefined };
+  const { cordon, b, arrives } = await prepare(t, { ...PATIENT, placedMs: 500 }, { local });
+  cordon('h0');
+  await arrives(b);
+});
+
+t.test('a host of an earlier version sends its sandboxes when they are paused', async (t) => {
+  const { s3, cordon, b, arrives } = await prepare(t, { placedMs: 0 });
+  cordon('h0');
+  await arrives(b);
+  t.equal(s3.count('PUT', /(?:^|\/)ahead\//), 0);
+});
+
+t.test('a host fetches few sandboxes ahead at once', async (t) => {
+  const { s3, b } = await prepare(t);
+  const { prefetches } = b.daemon.manager.moves;
+  if (prefetches === undefined) throw new Error('no store');
+  const gate = Promise.withResolvers<void>();
+  s3.fault = async () => {
+    await gate.promise;
+    return undefined;
+  };
+  const ids = [1, 2, 3, 4].map((n) => `sbx_000000000000${n}`);
+  const begun = ids.map((id) => prefetches.begin(id, '01234567'));
+  await t.rejects(prefetches.begin('sbx_0000000000005', '01234567'), { code: 'exhausted' });
+  gate.resolve();
+  await Promise.all(begun);
+  await prefetches.begin('sbx_0000000000005', '01234567');
+  t.same(await fetchedBy(b), []);
+});
+
+t.test('many moves of one sandbox that do not come: their places go, and it stays', async (t) => {
+  const { fleet, a, b, url, id } = await prepare(t);
+  const own = () => podsOf(fleet).find(({ metadata }) => metadata.name === id.replace('_', '-'));
+  await until(() => own()?.status?.phase === 'Running', 'a place');
+  for (let move = 0; move < 30; move++) {
+    const pod = own();
+    if (pod === undefined) throw new Error('its place went');
+    const reason = `D${move.toString(16).padStart(8, '0')}`;
+    const condition = { type: 'sandboxd.dev/Copied', status: 'True', reason };
+    fleet.api.objects.change('pods', pod, { status: { conditions: [condition] } });
+    await sleep(10);
+  }
+  await until(() => podsOf(fleet).length === 1, 'one place');
+  t.same([...(b.daemon.manager.moves.prefetches?.ids() ?? [])], []);
+  t.match(a.daemon.manager.list(), [{ id, state: 'running' }]);
+  t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
+  await until(() => podsOf(fleet).length === 0, 'no place');
+});
