@@ -15,6 +15,7 @@ import type { ParkedSandbox } from '../types.ts';
 import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
+import { Offers } from './offers.ts';
 import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
@@ -43,6 +44,8 @@ export class Moves {
   /** Undefined without a snapshot store. */
   readonly departures: Departures | undefined;
   readonly arrivals: Arrivals | undefined;
+  /** Undefined without a snapshot store. */
+  readonly offers: Offers | undefined;
   readonly drain: Drain;
   readonly #departed: MoveTables['departures'];
   /** The oldest first. */
@@ -103,6 +106,8 @@ export class Moves {
           void sleep.adopt(sandbox);
         },
       });
+    const stopping = () => operations.signal();
+    this.offers = shared && new Offers({ context, store: shared.store, stopping, log });
     this.drain = new Drain({
       ...{ records: tables.drain, departures: this.departures, find, events: context.events, log },
       sandboxes: () => sandboxes.values(),
