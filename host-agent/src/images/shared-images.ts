@@ -73,6 +73,8 @@ export type SharedImagesOptions = {
   readonly depot: ImageDepot;
   readonly files: ImageFiles;
   readonly records: Table<ImageRecord>;
+  /** Names that wait to be withdrawn, by their digest: a later daemon goes on. */
+  readonly withdrawals: Table<Withdrawal>;
   /** Without a chunk of a download; then the registry is asked. */
   readonly idleMs: number;
   readonly log: Logger;
@@ -84,6 +86,8 @@ export type FetchTask = {
   /** Owner of the image if it is new here. */
   readonly owner?: string | undefined;
 };
+
+export type Withdrawal = { readonly ref: string; readonly id: string; readonly atMs: number };
 
 /** What becomes of a name in the bucket. */
 type Wish = { readonly id: string; readonly atMs: number; readonly isWithdrawn: boolean };
@@ -101,7 +105,13 @@ export class SharedImages {
     this.#options = options;
   }
 
-  /** What is not sent by then is not sent. */
+  /** Continues what an earlier daemon could not withdraw. */
+  start(): void {
+    for (const { record } of this.#options.withdrawals.all())
+      this.#add(record.ref, { id: record.id, atMs: record.atMs, isWithdrawn: true });
+  }
+
+  /** What is not sent by then is not sent; names that are to be withdrawn are by the next daemon. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
@@ -124,7 +134,7 @@ export class SharedImages {
     }
   }
 
-  /** These names lead to this image no more; what fails now is tried again until the daemon ends. */
+  /** These names lead to this image no more; what fails now is tried again, also by a later daemon. */
   async withdraw(refs: readonly string[], id: string): Promise<void> {
     const { depot, log } = this.#options;
     const atMs = Date.now();
@@ -137,6 +147,7 @@ export class SharedImages {
           { ref, reason: toError(error).message },
           'a name of an image is not deleted in the snapshot store yet',
         );
+        await this.#note({ ref, id, atMs });
         this.#add(ref, { id, atMs, isWithdrawn: true });
       }
   }
@@ -221,6 +232,23 @@ export class SharedImages {
     this.#run();
   }
 
+  /** One that is done twice changes nothing: what is later has the name. Never rejects. */
+  async #note(withdrawal: Withdrawal): Promise<void> {
+    const { withdrawals, log } = this.#options;
+    if (withdrawals.all().length >= MAX_WAITING) return;
+    await withdrawals
+      .put(toKey(withdrawal.ref), withdrawal)
+      .catch((err: unknown) => log.warn({ err }, 'cannot record that a name of an image is to be deleted'));
+  }
+
+  async #settled(ref: string, { atMs, isWithdrawn }: Wish): Promise<void> {
+    const { withdrawals, log } = this.#options;
+    if (!isWithdrawn || withdrawals.get(toKey(ref))?.atMs !== atMs) return;
+    await withdrawals
+      .remove(toKey(ref))
+      .catch((err: unknown) => log.warn({ err }, 'cannot forget a name of an image that is deleted'));
+  }
+
   #run(): void {
     if (this.#stop.signal.aborted) return;
     this.#running ??= this.#send().finally(() => {
@@ -247,7 +275,10 @@ export class SharedImages {
           'a name of an image is not changed in the snapshot store yet',
         );
         // What the bucket never takes is not tried again.
-        if (isAppError(error) && error.code !== 'upstream') continue;
+        if (isAppError(error) && error.code !== 'upstream') {
+          await this.#settled(ref, wish);
+          continue;
+        }
         if (!this.#waiting.has(ref)) this.#waiting.set(ref, wish);
         failures += 1;
         await pause(backOffMs(failures, BACK_OFF), signal);
@@ -259,6 +290,7 @@ export class SharedImages {
     const { depot, files, records } = this.#options;
     if (isWithdrawn) {
       await depot.withdraw(toName(ref), id, atMs, signal);
+      await this.#settled(ref, { id, atMs, isWithdrawn });
       return;
     }
     const hasName = (): boolean => records.get(id)?.refs.includes(ref) === true;
@@ -286,6 +318,10 @@ export class SharedImages {
 function isShared(ref: string): boolean {
   const reference = parseReference(ref);
   return reference !== undefined && !isLoopback(reference);
+}
+
+function toKey(ref: string): string {
+  return createHash('sha256').update(ref).digest('hex');
 }
 
 /** Each machine has its own image of a name. */
