@@ -6,7 +6,6 @@ import { link } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import { backOffMs } from '../lib/back-off.ts';
 import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
 import type { Table } from '../store/store.ts';
@@ -16,6 +15,7 @@ import { watchFreeDisk } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { ImageRecord, StoredImage } from './record.ts';
 import { isLoopback, parseReference } from './reference.ts';
+import { type Described, described, idOf } from './shared-description.ts';
 
 /** Until the bucket says whether it has an image; then the registry is asked. */
 const FIND_MS = 5000;
@@ -29,20 +29,18 @@ const MAX_WAITING = 4096;
 const MAX_DAMAGED = 1000;
 /** Kernel and programs of another machine cannot run it. */
 const MACHINE = process.arch;
+const DIGEST = /^sha256:([\da-f]{64})$/;
+
+type FoundImage = {
+  readonly id: string;
+  readonly description: unknown;
+  readonly download: (path: string, signal: AbortSignal, onProgress: () => void) => Promise<void>;
+};
 
 /** Where they are: names lead to files with descriptions. */
 export interface ImageDepot {
-  find(
-    name: string,
-    signal: AbortSignal,
-  ): Promise<
-    | {
-        readonly id: string;
-        readonly description: unknown;
-        readonly download: (path: string, signal: AbortSignal, onProgress: () => void) => Promise<void>;
-      }
-    | undefined
-  >;
+  find(name: string, signal: AbortSignal): Promise<FoundImage | undefined>;
+  findImage(id: string, signal: AbortSignal): Promise<FoundImage | undefined>;
   ensure(
     image: { readonly id: string; readonly description: unknown; readonly path: string },
     options: { readonly isAnew: boolean },
@@ -51,23 +49,6 @@ export interface ImageDepot {
   name(name: string, id: string, atMs: number, signal: AbortSignal): Promise<void>;
   withdraw(name: string, id: string | undefined, atMs: number, signal: AbortSignal): Promise<boolean>;
 }
-
-const texts = z.array(z.string()).readonly();
-// What a later version adds is no reason to refuse it.
-const config = z.looseObject({
-  ...{ entrypoint: texts, cmd: texts, env: z.record(z.string(), z.string()), exposedPorts: texts },
-  ...{ user: z.string(), workdir: z.string(), stopSignal: z.string() },
-  labels: z.record(z.string(), z.string()),
-  labelsOmitted: z.number().exactOptional(),
-});
-const described = z.looseObject({
-  machine: z.string(),
-  ...{ configDigest: z.string(), config, layers: texts },
-  rootfsDigest: z.string().regex(/^[\da-f]{64}$/),
-  isCopy: z.literal(true).exactOptional(),
-  ...{ sizeBytes: z.number(), entries: z.number(), contentBytes: z.number(), convertedAtMs: z.number() },
-});
-type Described = z.output<typeof described>;
 
 export type SharedImagesOptions = {
   readonly depot: ImageDepot;
@@ -122,10 +103,10 @@ export class SharedImages {
     for (const ref of names) if (isShared(ref)) this.#add(ref, { id, atMs, isWithdrawn: false });
   }
 
-  /** By a canonical reference. Undefined: not there, or not to be had now; rejects when aborted. */
+  /** By a reference, or the digest of an image. Undefined: not there, or not to be had now; rejects when aborted. */
   async fetch(ref: string, task: FetchTask): Promise<StoredImage | undefined> {
     try {
-      return isShared(ref) ? await this.#fetch(ref, task) : undefined;
+      return DIGEST.test(ref) || isShared(ref) ? await this.#fetch(ref, task) : undefined;
     } catch (error) {
       task.signal?.throwIfAborted();
       const reason = toError(error).message;
@@ -166,7 +147,10 @@ export class SharedImages {
   async #fetch(ref: string, { report, signal, owner }: FetchTask): Promise<StoredImage | undefined> {
     const { depot, files, records } = this.#options;
     const soon = AbortSignal.any([...(signal ? [signal] : []), AbortSignal.timeout(FIND_MS)]);
-    const found = await depot.find(toName(ref), soon);
+    const digest = DIGEST.exec(ref)?.[1];
+    const found = await (digest === undefined
+      ? depot.find(toName(ref), soon)
+      : depot.findImage(digest, soon));
     if (found === undefined) return undefined;
     const { id } = found;
     const { machine, ...about } = described.parse(found.description);
@@ -198,12 +182,13 @@ export class SharedImages {
     // A pull or an import that ended meanwhile is newer.
     const isKept = (holder: StoredImage) => existsSync(files.rootfsPath(holder.record.rootfsDigest));
     const isNew = known === undefined;
-    return await commitImage(records, { id, record: known ?? record }, [ref], { isNew, isKept });
+    const refs = digest === undefined ? [ref] : [];
+    return await commitImage(records, { id, record: known ?? record }, refs, { isNew, isKept });
   }
 
   /** Gives up when nothing comes for a while, or when it takes too long for its size. */
   async #download(
-    found: { download(path: string, signal: AbortSignal, onProgress: () => void): Promise<void> },
+    found: Pick<FoundImage, 'download'>,
     file: string,
     sizeBytes: number,
     signal: AbortSignal,
@@ -314,6 +299,11 @@ export class SharedImages {
   }
 }
 
+/** A whole one, of an image: by it no registry is asked. */
+export function isDigest(text: string): boolean {
+  return DIGEST.test(text);
+}
+
 /** A registry of the host itself is another one on each. */
 function isShared(ref: string): boolean {
   const reference = parseReference(ref);
@@ -327,15 +317,6 @@ function toKey(ref: string): string {
 /** Each machine has its own image of a name. */
 function toName(ref: string): string {
   return `${MACHINE} ${ref}`;
-}
-
-function idOf({
-  rootfsDigest,
-  configDigest,
-  isCopy,
-}: Pick<Described, 'rootfsDigest' | 'configDigest' | 'isCopy'>) {
-  if (isCopy) return rootfsDigest;
-  return createHash('sha256').update(`${rootfsDigest}\n${configDigest}\n`).digest('hex');
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
