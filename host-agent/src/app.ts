@@ -77,7 +77,7 @@ export function createApp(options: AppOptions): App {
     const authenticator = new Authenticator(registry.keys, log);
     const fleet = openFleet(context, { ...opened, sandboxes });
     const { placement, clientOf, isQuestion } = fleet;
-    const ingress = openIngress(context, { ...opened, sandboxes, authenticator, clientOf });
+    const ingress = openIngress(context, { ...opened, sandboxes, authenticator, clientOf, isQuestion });
     const served = { sandboxes, authenticator, placement, portLinks: ingress?.links };
     const rest = { ...opened, ...served, certificate, maxConnections, clientOf, stopping };
     const { server, app } = await openHttp(context, rest);

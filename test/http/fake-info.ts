@@ -1,6 +1,7 @@
 // A sandbox as the fake ones show themselves, and the bytes that they answer.
 import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
+import type { ParkedSandboxes } from '../../host-agent/src/sandboxes/interface.ts';
 import type { SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
 
 export const FILE: FileDescription = {
@@ -47,3 +48,12 @@ export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullSt
     cancel: () => {},
   };
 }
+
+export const NOTHING_PARKED: ParkedSandboxes = {
+  takeOver: async () => undefined,
+  describe: async () => undefined,
+  get: async () => Promise.reject(new Error('nothing is parked')),
+  list: async () => ({ found: [] }),
+  delete: async () => undefined,
+  deleteAll: async () => ({ deleted: [], failed: [] }),
+};

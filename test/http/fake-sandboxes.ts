@@ -40,7 +40,7 @@ import type {
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
-import { FILE, fakeInfo, outflow } from './fake-info.ts';
+import { FILE, fakeInfo, NOTHING_PARKED, outflow } from './fake-info.ts';
 import { FakeNetwork } from './fake-network.ts';
 import { watchOf } from './fake-watch.ts';
 
@@ -233,8 +233,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly snapshots = new Map<string, SnapshotInfo>();
   onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
   refreshSnapshots = async () => undefined;
-  takeOver = this.refreshSnapshots;
-  findParked = this.refreshSnapshots;
+  parked = NOTHING_PARKED;
   fetchSnapshot = async () => undefined;
 
   async snapshot(id: string): Promise<SnapshotInfo> {

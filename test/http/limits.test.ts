@@ -273,10 +273,15 @@ t.test('a tenant brings no image that others would boot, and takes none away', a
 
 const PORT = { publish: [{ host_port: 8080, guest_port: 80 }] };
 
-/** For each quota what to make twice, of which the second is one too many. Of max_paused: paused-limits.test.ts. */
+const ELSEWHERE = ['max_paused', 'max_changes_per_minute', 'max_stored_bytes', 'net_require_inspect'];
+
+/**
+ * For each quota what to make twice, of which the second is one too many. Of max_paused: paused-limits.test.ts, of
+ * max_stored_bytes: store-quota.test.ts.
+ */
 const QUOTAS: Readonly<
   Record<
-    Exclude<QuotaLimit, 'max_paused' | 'max_changes_per_minute'>,
+    Exclude<QuotaLimit, 'max_paused' | 'max_changes_per_minute' | 'max_stored_bytes'>,
     { readonly quota: Quota; readonly path: string; readonly options: object }
   >
 > = {
@@ -294,11 +299,7 @@ const QUOTAS: Readonly<
 };
 
 t.test('each quota of a tenant holds for all its keys together, at once as well as in turn', async (t) => {
-  t.same(
-    [...Object.keys(QUOTAS), 'max_paused', 'max_changes_per_minute', 'net_require_inspect'].sort(),
-    [...QUOTA_KEYS].sort(),
-    'there is a case for each',
-  );
+  t.same([...Object.keys(QUOTAS), ...ELSEWHERE].sort(), [...QUOTA_KEYS].sort(), 'there is a case for each');
   for (const [name, { quota, path, options }] of Object.entries(QUOTAS)) {
     const { as, keyring } = await start(t);
     const [one, two] = [await as({ tenant: 'acme' }), await as({ tenant: 'acme' })];

@@ -12,6 +12,9 @@ export const sandboxList = z
     sandboxes: z.array(sandbox).describe('oldest first'),
     next_cursor: nextCursor,
     unreachable_hosts: unreachableHosts,
+    store_error: word(
+      'why the snapshot store could not be asked: paused sandboxes that are only there may be missing',
+    ).optional(),
     warnings,
   })
   .describe('sandboxes');

@@ -1786,6 +1786,8 @@ export interface components {
             readonly next_cursor?: string;
             /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
             readonly unreachable_hosts?: readonly string[];
+            /** @description why the snapshot store could not be asked: paused sandboxes that are only there may be missing */
+            readonly store_error?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

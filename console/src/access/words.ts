@@ -61,6 +61,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   max_disk_bytes: 'Disks, at their full size',
   max_paused: 'Paused sandboxes',
   max_snapshots: 'Snapshots',
+  max_stored_bytes: 'Stored snapshots',
   max_published_ports: 'Published ports',
   max_creates_per_minute: 'Creates within a minute',
   max_changes_per_minute: 'Changes within a minute',
@@ -69,7 +70,7 @@ const LIMITS: Readonly<Record<string, string>> = {
 export function describeUse(limit: string, used: number, max: number): { name: string; text: string } {
   const name =
     (Object.hasOwn(LIMITS, limit) ? LIMITS[limit] : undefined) ?? toVisible(limit.replaceAll('_', ' '));
-  const perUnit = limit === 'max_memory_mib' ? 2 ** 20 : limit === 'max_disk_bytes' ? 1 : undefined;
+  const perUnit = limit === 'max_memory_mib' ? 2 ** 20 : limit.endsWith('_bytes') ? 1 : undefined;
   const format = (value: number) =>
     perUnit === undefined ? value.toLocaleString('en') : formatBytes(value * perUnit);
   return { name, text: `${format(used)} of ${format(max)}` };

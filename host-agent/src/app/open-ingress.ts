@@ -1,10 +1,20 @@
 // Step of the start: the ingress, which serves URLs of ports, and the links to them.
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
-import { CLIENT_HEADER } from '../fleet/index.ts';
+import { CLIENT_HEADER, QUESTION_HEADER } from '../fleet/index.ts';
 import type { Authenticator } from '../http/index.ts';
-import { Certificate } from '../http/index.ts';
+import { Certificate, writeParked } from '../http/index.ts';
 import type { PortLinks } from '../http/services.ts';
-import { Access, Addresses, Gateway, IngressServer, type PortHost, RateLimits } from '../ingress/index.ts';
+import {
+  Access,
+  Addresses,
+  Gateway,
+  IngressServer,
+  ParkedAccess,
+  type ParkedPorts,
+  type PortHost,
+  RateLimits,
+  refuseParked,
+} from '../ingress/index.ts';
 import { type KeyRegistry, LinkRegistry } from '../keys/index.ts';
 import { isAppError } from '../lib/errors.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -16,6 +26,8 @@ import type { OpenedFleet } from './open-fleet.ts';
 
 /** A stop of the daemon waits this long for requests of the ingress. WebSockets and events never end by themselves. */
 const DRAIN_MS = 3000;
+/** A question to the snapshot store. */
+const FIND_MS = 10_000;
 
 export type IngressDeps = {
   readonly store: Store;
@@ -25,6 +37,7 @@ export type IngressDeps = {
   readonly sandboxes: SandboxManager;
   readonly authenticator: Authenticator;
   readonly clientOf: OpenedFleet['clientOf'];
+  readonly isQuestion: OpenedFleet['isQuestion'];
 };
 
 export type OpenedIngress = {
@@ -41,7 +54,7 @@ export function openIngress(
 ): OpenedIngress | undefined {
   const { ingress } = config;
   if (ingress === undefined) return undefined;
-  const { store, keys, events, metrics, sandboxes, authenticator, clientOf } = deps;
+  const { store, keys, events, metrics, sandboxes, authenticator, clientOf, isQuestion } = deps;
   const links = new LinkRegistry(store, (id) => keys.isStillValid({ kind: 'key', id, key: '' }));
   events.subscribe((event) => {
     if (event.kind !== 'deleted' && event.kind !== 'port-closed') return;
@@ -60,12 +73,18 @@ export function openIngress(
   );
   const gateway = new Gateway({
     addresses,
-    access: new Access(toPortHost(sandboxes), authenticator, links),
+    access: new ParkedAccess({
+      own: new Access(toPortHost(sandboxes), authenticator, links),
+      over: (host) => new Access(host, authenticator, links),
+      isQuestion,
+      find: (id) => findParkedPorts(sandboxes, id),
+    }),
+    refuse: refuseParked,
     log,
     rateLimits: new RateLimits(ingress.rateLimits),
     logsAccess: ingress.logsAccess,
     clientOf,
-    ownHeaders: [CLIENT_HEADER],
+    ownHeaders: [CLIENT_HEADER, QUESTION_HEADER],
     onEnd: ({ status }) => requests.inc({ status: `${Math.floor(status / 100)}xx` }),
   });
   metrics.series(
@@ -135,4 +154,17 @@ export function toPortHost(sandboxes: SandboxManager): PortHost {
       };
     },
   };
+}
+
+/** Ports of a sandbox that the snapshot store offers, and no host has. */
+export async function findParkedPorts(
+  { moves, find }: Pick<SandboxManager, 'moves' | 'find'>,
+  id: string,
+): Promise<ParkedPorts | undefined> {
+  const offer =
+    find(id) === undefined ? await moves.offers?.find(id, AbortSignal.timeout(FIND_MS)) : undefined;
+  if (offer === undefined) return undefined;
+  const { info, owner, place } = offer;
+  const access = (port: number) => info.ports?.find((each) => each.port === port)?.access;
+  return { owner, access, place: writeParked(place) };
 }

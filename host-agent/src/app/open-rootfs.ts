@@ -1,7 +1,7 @@
 // Step of the start: the sources of root filesystems, which are baked profiles and container images.
 import type { Isolation } from '../engines/isolation.ts';
 import { confine } from '../engines/jail/jail.ts';
-import { type ImageRecord, type Images, openImages } from '../images/index.ts';
+import { type ImageRecord, type Images, openImages, type Withdrawal } from '../images/index.ts';
 import { Bakery, Profiles } from '../images/profiles.ts';
 import { openSnapshotStore, type StoredImages } from '../snapshot-store/index.ts';
 import type { Store } from '../store/store.ts';
@@ -29,7 +29,7 @@ export async function openRootfs(
     (await openImages({
       dataDir,
       records: store.table<ImageRecord>('images'),
-      depot,
+      sharing: depot && { depot, withdrawals: store.table<Withdrawal>('image_withdrawals') },
       maxBytes: config.images.diskBytes,
       allowedDirs: config.images.allowedDirs,
       converter: {

@@ -135,6 +135,7 @@ export async function openSandboxes(
   const { store, keys, kernel, engines, adopters, events, profiles, images, network, logs, limits } = deps;
   const { dataDir, runDir, publishPorts } = config;
   const { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs } = config;
+  const shared = openShared({ config, resources }, deps);
   const agentImage = lazy(() => ensureAgentImage(dataDir, helpers.agent, kernel));
   const sandboxes = new SandboxManager({
     context: {
@@ -172,11 +173,12 @@ export async function openSandboxes(
     },
     tenants: {
       quotaOf: (tenant) => keys.quotaOf(tenant),
+      storedBytes: (tenant) => shared?.store.usedBytes(tenant) ?? 0,
       policyOfOwner: (owner) => keys.policyOfOwner(owner),
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
-    shared: openShared({ config, resources }, deps),
+    shared,
     moves: {
       departures: store.table('departures'),
       arrivals: store.table('arrivals'),

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FleetSeal } from './seal.ts';
 
 export const CLIENT_HEADER = 'sandboxd-client';
-const QUESTION_HEADER = 'sandboxd-question';
+export const QUESTION_HEADER = 'sandboxd-question';
 
 export function writeClientHeader(address: string, seal: FleetSeal): string {
   return `${address} ${seal.make('client', address)}`;

@@ -1,10 +1,11 @@
 // A fleet of hosts: the node agent of each, and the gateway before them.
 export type { Doors } from './catalogue.ts';
-export { CLIENT_HEADER, isQuestion, readClientHeader } from './client-header.ts';
+export { CLIENT_HEADER, isQuestion, QUESTION_HEADER, readClientHeader } from './client-header.ts';
 export { E2bDoor, type E2bDoorOptions } from './front/e2b-door.ts';
 export { FleetFront } from './front/front.ts';
 export { HostConnections } from './front/host-connections.ts';
 export { type HostPortsOptions, openHostPorts } from './front/host-ports.ts';
+export { ParkedPorts, type ParkedPortsDeps } from './front/parked-ports.ts';
 export type { PlaceRecord } from './host/decide.ts';
 export { ForeignPods } from './host/foreign-pods.ts';
 export { type IdentityRecord, NodeIdentity } from './host/identity.ts';

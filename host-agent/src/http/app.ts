@@ -26,6 +26,7 @@ import { hostHandlers } from './routes/hosts.ts';
 import { imageHandlers } from './routes/images.ts';
 import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
+import { LookUps } from './routes/look-ups.ts';
 import { type Connect, connectTo, mcpHandlers } from './routes/mcp.ts';
 import { metaHandlers } from './routes/meta.ts';
 import { networkHandlers } from './routes/network.ts';
@@ -54,6 +55,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     authentication(authenticator),
   );
   const webSockets = new ExecWebSockets();
+  const lookUps = new LookUps(services.sandboxes, services.placement);
   const handlers = {
     ...metaHandlers(services),
     ...hostHandlers(services),
@@ -63,7 +65,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
       connectTo((request, env) => app.fetch(request, env)),
     ),
     ...imageHandlers(services),
-    ...sandboxHandlers(services),
+    ...sandboxHandlers(services, lookUps),
     ...eventHandlers(services),
     ...execHandlers(services, webSockets),
     ...commandHandlers(services, webSockets),
@@ -80,7 +82,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...snapshotHandlers(services),
   };
   guardLiteralPaths(app, Object.values(routes));
-  serveRoutes(app, routes, handlers, services);
+  serveRoutes(app, routes, handlers, { ...services, lookUps });
   return finish(app, Object.values(routes));
 }
 

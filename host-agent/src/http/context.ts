@@ -43,6 +43,8 @@ export type Caller = {
   readonly address: string;
   /** By which a gateway of the fleet places what the request makes. */
   readonly place?: string | undefined;
+  /** By which a gateway asks about sandboxes that the snapshot store offers. */
+  readonly parked?: string | undefined;
 };
 
 export type HttpEnv = {

@@ -1,7 +1,7 @@
 // Requests that the daemon makes to its own API for a client. Each is checked, recorded and counted as that client's.
 import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/requests';
 import type { HttpEnv } from './context.ts';
-import { PLACE_HEADER } from './placement.ts';
+import { PARKED_HEADER, PLACE_HEADER } from './placement.ts';
 
 export type { Transport, WireAnswer, WireRequest };
 
@@ -25,10 +25,14 @@ export class InProcessTransport implements Transport {
     const { fetch, env } = this.#options;
     const signal = this.#options.signal === undefined ? own : AbortSignal.any([own, this.#options.signal]);
     signal.throwIfAborted();
-    const place = env.caller?.place;
+    const { place, parked } = env.caller ?? {};
     const request = new Request(`http://localhost${path}`, {
       method,
-      headers: { ...headers, ...(place !== undefined && { [PLACE_HEADER]: place }) },
+      headers: {
+        ...headers,
+        ...(place !== undefined && { [PLACE_HEADER]: place }),
+        ...(parked !== undefined && { [PARKED_HEADER]: parked }),
+      },
       signal,
       ...(body !== undefined && { body: toBody(body), duplex: 'half' }),
     });

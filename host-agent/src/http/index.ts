@@ -6,6 +6,7 @@ export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware.ts';
 export {
   ANY_PLACE,
+  ASK_PARKED,
   PARKED_HEADER,
   type ParkedPlace,
   PLACE_HEADER,
@@ -14,8 +15,9 @@ export {
   type PlacedSize,
   type Placement,
   readParked,
+  writeParked,
 } from './placement.ts';
-export { toCreateOptions } from './routes/sandboxes.ts';
+export { toCreateOptions } from './routes/create-options.ts';
 export { Certificate } from './server/certificate.ts';
 export { type ClientOf, nameClient } from './server/client-address.ts';
 export { Cors } from './server/request-check.ts';

@@ -28,8 +28,13 @@ export type Placed = Disposable & {
   readonly defaults?: PlacedSize;
 };
 
-/** Of an answer to a resume: the snapshot store offers the sandbox, for which the gateway finds a place. */
+/**
+ * Of a request of a gateway: it is about sandboxes that the snapshot store offers, and no host has. Of an answer: the
+ * store offers the sandbox, for which the gateway finds a place.
+ */
 export const PARKED_HEADER = 'sandboxd-parked';
+/** Value of a request. */
+export const ASK_PARKED = 'ask';
 
 export type ParkedPlace = PlacedSize & {
   readonly departure: string;

@@ -18,6 +18,7 @@ import { HttpError } from './errors.ts';
 import { Idempotency } from './idempotency.ts';
 import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
 import { PLACE_HEADER, PLACED_ROUTES, type Placement } from './placement.ts';
+import type { LookUps } from './routes/look-ups.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
@@ -47,11 +48,13 @@ export function serveRoutes<N extends RouteName>(
     digestSecrets,
     placement,
     bodyIdleMs,
+    lookUps,
   }: {
     readonly answers: Answers;
     readonly digestSecrets: (text: string) => string;
     readonly placement: Placement;
     readonly bodyIdleMs?: number;
+    readonly lookUps?: Pick<LookUps, 'assertHere'>;
   },
 ): void {
   const idempotency = new Idempotency(answers, digestSecrets);
@@ -60,6 +63,7 @@ export function serveRoutes<N extends RouteName>(
     const [answer] = route.answers;
     app.on(route.method, route.path, async (c) => {
       assertAccess(c.get('principal'), route);
+      await lookUps?.assertHere(c, name as RouteName);
       if (isStrict(c)) c.header(PREFERENCE_APPLIED, STRICT);
       const input = await readInput(c, route, bodyIdleMs);
       const carryOut = async (): Promise<Response> => {

@@ -27,7 +27,7 @@ import {
   toInfo,
 } from './record.ts';
 import { formatReference, parseReference } from './reference.ts';
-import type { FetchTask, SharedImages } from './shared-images.ts';
+import { type FetchTask, isDigest, type SharedImages } from './shared-images.ts';
 import { SingleFlight } from './single-flight.ts';
 
 export type PullMode = 'missing' | 'always' | 'never';
@@ -113,8 +113,19 @@ export class Images {
     }
     const reference = isPullable(text) ? parseReference(text) : undefined;
     const { shared } = this.#options;
-    if (mode === 'never' || reference === undefined) throw notFound(text, mode);
+    const isOfFleet = reference !== undefined || (shared !== undefined && isDigest(text));
+    if (mode === 'never' || !isOfFleet) throw notFound(text, mode);
     onMake?.();
+    if (reference === undefined)
+      return await this.#pulls.run(
+        text,
+        async (report, cancelled) => {
+          const found = await this.#fetchShared(text, { report, signal: cancelled, owner });
+          if (found === undefined) throw notFound(text, mode);
+          return found;
+        },
+        { onEvent: onProgress, signal },
+      );
     const name = formatReference(reference);
     // Without a listener the registry is not asked for sizes.
     const pull = (onEvent: Report | undefined, until?: AbortSignal): Promise<StoredImage> =>

@@ -1,9 +1,10 @@
 // Container images and rootfs profiles.
 import { join } from 'node:path';
+import type { Table } from '../store/store.ts';
 import { Converter, type ConverterOptions } from './converter.ts';
 import { ImageFiles } from './files.ts';
 import { Images, type ImagesOptions } from './images.ts';
-import { type ImageDepot, SharedImages } from './shared-images.ts';
+import { type ImageDepot, SharedImages, type Withdrawal } from './shared-images.ts';
 
 export type { ConverterOptions } from './converter.ts';
 export type { LayerProgress, Report } from './fetch/download-progress.ts';
@@ -17,7 +18,7 @@ export {
   RootfsFinder,
   toUnknownRootfs,
 } from './rootfs-source.ts';
-export type { ImageDepot } from './shared-images.ts';
+export type { ImageDepot, Withdrawal } from './shared-images.ts';
 
 export type OpenImagesOptions = Omit<
   ImagesOptions,
@@ -25,8 +26,8 @@ export type OpenImagesOptions = Omit<
 > & {
   readonly dataDir: string;
   readonly converter: ConverterOptions;
-  /** Where the hosts of a fleet share images. */
-  readonly depot?: ImageDepot | undefined;
+  /** Where the hosts of a fleet share images, and names that are still to be withdrawn there. */
+  readonly sharing?: { readonly depot: ImageDepot; readonly withdrawals: Table<Withdrawal> } | undefined;
 } & Partial<typeof LIMITS>;
 
 const LIMITS = {
@@ -40,12 +41,12 @@ const LIMITS = {
 export async function openImages({
   dataDir,
   converter,
-  depot,
+  sharing,
   ...options
 }: OpenImagesOptions): Promise<Images> {
   const files = await ImageFiles.open(join(dataDir, 'images'));
   const { records, log, sharedIdleMs: idleMs = LIMITS.sharedIdleMs } = options;
-  const shared = depot && new SharedImages({ depot, files, records, idleMs, log });
+  const shared = sharing && new SharedImages({ ...sharing, files, records, idleMs, log });
   const images = new Images({
     ...LIMITS,
     ...options,
@@ -54,5 +55,6 @@ export async function openImages({
     converter: new Converter(converter),
   });
   await images.start();
+  shared?.start();
   return images;
 }

@@ -6,7 +6,6 @@ import { link } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import { backOffMs } from '../lib/back-off.ts';
 import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
 import type { Table } from '../store/store.ts';
@@ -16,6 +15,7 @@ import { watchFreeDisk } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { ImageRecord, StoredImage } from './record.ts';
 import { isLoopback, parseReference } from './reference.ts';
+import { type Described, described, idOf } from './shared-description.ts';
 
 /** Until the bucket says whether it has an image; then the registry is asked. */
 const FIND_MS = 5000;
@@ -29,20 +29,18 @@ const MAX_WAITING = 4096;
 const MAX_DAMAGED = 1000;
 /** Kernel and programs of another machine cannot run it. */
 const MACHINE = process.arch;
+const DIGEST = /^sha256:([\da-f]{64})$/;
+
+type FoundImage = {
+  readonly id: string;
+  readonly description: unknown;
+  readonly download: (path: string, signal: AbortSignal, onProgress: () => void) => Promise<void>;
+};
 
 /** Where they are: names lead to files with descriptions. */
 export interface ImageDepot {
-  find(
-    name: string,
-    signal: AbortSignal,
-  ): Promise<
-    | {
-        readonly id: string;
-        readonly description: unknown;
-        readonly download: (path: string, signal: AbortSignal, onProgress: () => void) => Promise<void>;
-      }
-    | undefined
-  >;
+  find(name: string, signal: AbortSignal): Promise<FoundImage | undefined>;
+  findImage(id: string, signal: AbortSignal): Promise<FoundImage | undefined>;
   ensure(
     image: { readonly id: string; readonly description: unknown; readonly path: string },
     options: { readonly isAnew: boolean },
@@ -52,27 +50,12 @@ export interface ImageDepot {
   withdraw(name: string, id: string | undefined, atMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
-const texts = z.array(z.string()).readonly();
-// What a later version adds is no reason to refuse it.
-const config = z.looseObject({
-  ...{ entrypoint: texts, cmd: texts, env: z.record(z.string(), z.string()), exposedPorts: texts },
-  ...{ user: z.string(), workdir: z.string(), stopSignal: z.string() },
-  labels: z.record(z.string(), z.string()),
-  labelsOmitted: z.number().exactOptional(),
-});
-const described = z.looseObject({
-  machine: z.string(),
-  ...{ configDigest: z.string(), config, layers: texts },
-  rootfsDigest: z.string().regex(/^[\da-f]{64}$/),
-  isCopy: z.literal(true).exactOptional(),
-  ...{ sizeBytes: z.number(), entries: z.number(), contentBytes: z.number(), convertedAtMs: z.number() },
-});
-type Described = z.output<typeof described>;
-
 export type SharedImagesOptions = {
   readonly depot: ImageDepot;
   readonly files: ImageFiles;
   readonly records: Table<ImageRecord>;
+  /** Names that wait to be withdrawn, by their digest: a later daemon goes on. */
+  readonly withdrawals: Table<Withdrawal>;
   /** Without a chunk of a download; then the registry is asked. */
   readonly idleMs: number;
   readonly log: Logger;
@@ -84,6 +67,8 @@ export type FetchTask = {
   /** Owner of the image if it is new here. */
   readonly owner?: string | undefined;
 };
+
+export type Withdrawal = { readonly ref: string; readonly id: string; readonly atMs: number };
 
 /** What becomes of a name in the bucket. */
 type Wish = { readonly id: string; readonly atMs: number; readonly isWithdrawn: boolean };
@@ -101,7 +86,13 @@ export class SharedImages {
     this.#options = options;
   }
 
-  /** What is not sent by then is not sent. */
+  /** Continues what an earlier daemon could not withdraw. */
+  start(): void {
+    for (const { record } of this.#options.withdrawals.all())
+      this.#add(record.ref, { id: record.id, atMs: record.atMs, isWithdrawn: true });
+  }
+
+  /** What is not sent by then is not sent; names that are to be withdrawn are by the next daemon. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
@@ -112,10 +103,10 @@ export class SharedImages {
     for (const ref of names) if (isShared(ref)) this.#add(ref, { id, atMs, isWithdrawn: false });
   }
 
-  /** By a canonical reference. Undefined: not there, or not to be had now; rejects when aborted. */
+  /** By a reference, or the digest of an image. Undefined: not there, or not to be had now; rejects when aborted. */
   async fetch(ref: string, task: FetchTask): Promise<StoredImage | undefined> {
     try {
-      return isShared(ref) ? await this.#fetch(ref, task) : undefined;
+      return DIGEST.test(ref) || isShared(ref) ? await this.#fetch(ref, task) : undefined;
     } catch (error) {
       task.signal?.throwIfAborted();
       const reason = toError(error).message;
@@ -124,7 +115,7 @@ export class SharedImages {
     }
   }
 
-  /** These names lead to this image no more; what fails now is tried again until the daemon ends. */
+  /** These names lead to this image no more; what fails now is tried again, also by a later daemon. */
   async withdraw(refs: readonly string[], id: string): Promise<void> {
     const { depot, log } = this.#options;
     const atMs = Date.now();
@@ -137,6 +128,7 @@ export class SharedImages {
           { ref, reason: toError(error).message },
           'a name of an image is not deleted in the snapshot store yet',
         );
+        await this.#note({ ref, id, atMs });
         this.#add(ref, { id, atMs, isWithdrawn: true });
       }
   }
@@ -155,7 +147,10 @@ export class SharedImages {
   async #fetch(ref: string, { report, signal, owner }: FetchTask): Promise<StoredImage | undefined> {
     const { depot, files, records } = this.#options;
     const soon = AbortSignal.any([...(signal ? [signal] : []), AbortSignal.timeout(FIND_MS)]);
-    const found = await depot.find(toName(ref), soon);
+    const digest = DIGEST.exec(ref)?.[1];
+    const found = await (digest === undefined
+      ? depot.find(toName(ref), soon)
+      : depot.findImage(digest, soon));
     if (found === undefined) return undefined;
     const { id } = found;
     const { machine, ...about } = described.parse(found.description);
@@ -187,12 +182,13 @@ export class SharedImages {
     // A pull or an import that ended meanwhile is newer.
     const isKept = (holder: StoredImage) => existsSync(files.rootfsPath(holder.record.rootfsDigest));
     const isNew = known === undefined;
-    return await commitImage(records, { id, record: known ?? record }, [ref], { isNew, isKept });
+    const refs = digest === undefined ? [ref] : [];
+    return await commitImage(records, { id, record: known ?? record }, refs, { isNew, isKept });
   }
 
   /** Gives up when nothing comes for a while, or when it takes too long for its size. */
   async #download(
-    found: { download(path: string, signal: AbortSignal, onProgress: () => void): Promise<void> },
+    found: Pick<FoundImage, 'download'>,
     file: string,
     sizeBytes: number,
     signal: AbortSignal,
@@ -221,6 +217,23 @@ export class SharedImages {
     this.#run();
   }
 
+  /** One that is done twice changes nothing: what is later has the name. Never rejects. */
+  async #note(withdrawal: Withdrawal): Promise<void> {
+    const { withdrawals, log } = this.#options;
+    if (withdrawals.all().length >= MAX_WAITING) return;
+    await withdrawals
+      .put(toKey(withdrawal.ref), withdrawal)
+      .catch((err: unknown) => log.warn({ err }, 'cannot record that a name of an image is to be deleted'));
+  }
+
+  async #settled(ref: string, { atMs, isWithdrawn }: Wish): Promise<void> {
+    const { withdrawals, log } = this.#options;
+    if (!isWithdrawn || withdrawals.get(toKey(ref))?.atMs !== atMs) return;
+    await withdrawals
+      .remove(toKey(ref))
+      .catch((err: unknown) => log.warn({ err }, 'cannot forget a name of an image that is deleted'));
+  }
+
   #run(): void {
     if (this.#stop.signal.aborted) return;
     this.#running ??= this.#send().finally(() => {
@@ -247,7 +260,10 @@ export class SharedImages {
           'a name of an image is not changed in the snapshot store yet',
         );
         // What the bucket never takes is not tried again.
-        if (isAppError(error) && error.code !== 'upstream') continue;
+        if (isAppError(error) && error.code !== 'upstream') {
+          await this.#settled(ref, wish);
+          continue;
+        }
         if (!this.#waiting.has(ref)) this.#waiting.set(ref, wish);
         failures += 1;
         await pause(backOffMs(failures, BACK_OFF), signal);
@@ -259,6 +275,7 @@ export class SharedImages {
     const { depot, files, records } = this.#options;
     if (isWithdrawn) {
       await depot.withdraw(toName(ref), id, atMs, signal);
+      await this.#settled(ref, { id, atMs, isWithdrawn });
       return;
     }
     const hasName = (): boolean => records.get(id)?.refs.includes(ref) === true;
@@ -282,24 +299,24 @@ export class SharedImages {
   }
 }
 
+/** A whole one, of an image: by it no registry is asked. */
+export function isDigest(text: string): boolean {
+  return DIGEST.test(text);
+}
+
 /** A registry of the host itself is another one on each. */
 function isShared(ref: string): boolean {
   const reference = parseReference(ref);
   return reference !== undefined && !isLoopback(reference);
 }
 
+function toKey(ref: string): string {
+  return createHash('sha256').update(ref).digest('hex');
+}
+
 /** Each machine has its own image of a name. */
 function toName(ref: string): string {
   return `${MACHINE} ${ref}`;
-}
-
-function idOf({
-  rootfsDigest,
-  configDigest,
-  isCopy,
-}: Pick<Described, 'rootfsDigest' | 'configDigest' | 'isCopy'>) {
-  if (isCopy) return rootfsDigest;
-  return createHash('sha256').update(`${rootfsDigest}\n${configDigest}\n`).digest('hex');
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

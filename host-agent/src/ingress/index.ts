@@ -4,6 +4,7 @@ export { ADDRESS_HEADERS, Addresses, type PublicAddress, type Sought } from './a
 export { Gateway, type GatewayOptions } from './gateway.ts';
 export { isGrpc } from './grpc.ts';
 export { toRelayedHeaders } from './headers.ts';
+export { ParkedAccess, type ParkedPorts, refuseParked } from './parked-access.ts';
 export type { PortHost, PortStream, SandboxPorts } from './port-host.ts';
 export { RateLimits } from './rate-limits.ts';
 export { IngressServer, type IngressServerOptions, type ServedGateway } from './server.ts';

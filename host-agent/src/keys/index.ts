@@ -1,12 +1,7 @@
 // API keys: which clients may call this daemon, and what their policies and tenants' quotas allow.
 export { Attempts } from './attempts.ts';
 export type { Holding, LimitUse } from './holding.ts';
-export {
-  Limits,
-  type LimitsOptions,
-  type RequestContext,
-  type SnapshotMaker,
-} from './limits.ts';
+export { Limits, type LimitsOptions } from './limits.ts';
 export { isLinkToken, LINK_PARAMETER, type Link, LinkRegistry } from './links.ts';
 export {
   clampTimeout,
@@ -48,3 +43,4 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
+export type { RequestContext, SnapshotMaker } from './request-context.ts';

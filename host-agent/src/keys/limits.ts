@@ -38,26 +38,7 @@ import {
 } from './principal.ts';
 import { RecentCounts } from './recent-counts.ts';
 import type { Quota, QuotaLimit } from './record.ts';
-
-/** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
-export type RequestContext = {
-  readonly principal: Principal;
-  readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
-};
-
-/** For whom a snapshot is taken: a client, or the owner whose idle sandbox is saved, which needs no permission. */
-export type SnapshotMaker = { readonly owner: Owner | undefined; readonly policy?: Policy | undefined };
-
-/** Fields that a request does not change are absent. */
-export type RequestedChange = {
-  readonly owner: Owner | undefined;
-  /** From its creation to its new end; 0: no end. */
-  readonly lifetimeS?: number;
-  readonly idleTimeoutS?: number;
-  /** Whether it will be saved after the idle timeout, and whether it was before. */
-  readonly savesItself: boolean;
-  readonly savedItself: boolean;
-};
+import type { RequestContext, RequestedChange, SnapshotMaker } from './request-context.ts';
 
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */
@@ -67,6 +48,8 @@ export type LimitsOptions = {
   readonly sandboxes: () => Iterable<Holding>;
   /** Host ports that a key may publish if it has a policy or tenant but no publish_ports. */
   readonly publishPorts: readonly string[];
+  /** What a tenant has in the snapshot store, as last known. */
+  readonly storedBytes: (tenant: string) => number;
   /** Owners of the snapshots that exist. */
   readonly snapshots: () => Iterable<Owner | undefined>;
 };
@@ -288,6 +271,7 @@ export class Limits {
       max_disk_bytes: ofTenant.diskBytes,
       max_paused: ofTenant.paused,
       max_snapshots: this.#snapshotOwners().filter((each) => each?.tenant === tenant).length,
+      max_stored_bytes: this.#storedBytes(tenant),
       max_published_ports: ofTenant.ports,
       max_creates_per_minute: this.#creates.of(tenant),
       max_changes_per_minute: this.#changes.of(tenant),
@@ -338,7 +322,17 @@ export class Limits {
 
   #findOverSnapshotQuota(tenant: string): string[] {
     const existing = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
-    return this.#checkQuota(tenant, 'snapshots', existing.length + 1, 'max_snapshots');
+    return [
+      ...this.#checkQuota(tenant, 'snapshots', existing.length + 1, 'max_snapshots'),
+      // Every snapshot needs some.
+      ...this.#checkQuota(tenant, 'stored bytes', this.#storedBytes(tenant) + 1, 'max_stored_bytes'),
+    ];
+  }
+
+  /** Nothing is looked up for a tenant without that quota. */
+  #storedBytes(tenant: string): number {
+    const { quotaOf, storedBytes } = this.#options;
+    return quotaOf(tenant)?.max_stored_bytes === undefined ? 0 : storedBytes(tenant);
   }
 
   /** Where there is no tenant, there is no quota. */

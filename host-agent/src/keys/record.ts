@@ -46,6 +46,7 @@ export const quota = z.strictObject({
   max_memory_mib: limit('memory of all its sandboxes, MiB'),
   max_disk_bytes: limit('writable layers of all its sandboxes, as large as they may become'),
   max_snapshots: limit('snapshots at once'),
+  max_stored_bytes: limit('chunks of its snapshots in the snapshot store, of all hosts, compressed'),
   max_paused: limit('paused sandboxes at once; they count in no other limit but max_disk_bytes and ports'),
   max_published_ports: limit('published ports of all its sandboxes'),
   max_creates_per_minute: limit('sandboxes created or forked within a minute'),

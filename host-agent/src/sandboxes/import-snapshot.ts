@@ -39,12 +39,17 @@ import type { About } from './snapshot-about.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
+/** Of an image. */
+const DIGEST = /^sha256:[\da-f]{64}$/;
+
 export type ImportContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
   readonly roots: Pick<RootfsFinder, 'find'>;
   /** The agent image, from which guests of generic templates run. */
   readonly system: Pick<GuestSystem, 'agentRootfs'>;
+  /** A host of the fleet wrote it, so that its image may come from the bucket. */
+  readonly isStored?: true;
 };
 
 export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
@@ -159,7 +164,7 @@ export async function resolveStored(
   signal: AbortSignal,
 ): ReturnType<typeof resolveImport> {
   const compatibility = (await engines.chosen(signal)).compatibility();
-  return await resolveImport(manifest, { ...context, compatibility }, false, signal);
+  return await resolveImport(manifest, { ...context, compatibility, isStored: true }, false, signal);
 }
 
 /**
@@ -212,18 +217,26 @@ function isValidInherited({ labels, env }: Inherited): boolean {
 const ENV_SCHEMA = sandboxEnv('');
 
 async function findRoot(
-  { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
-  { roots, system }: Pick<ImportContext, 'roots' | 'system'>,
+  { kind, name, digest, imageDigest = '', agent }: ArchiveManifest['options']['rootfs'],
+  { roots, system, isStored }: Pick<ImportContext, 'roots' | 'system' | 'isStored'>,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']['rootfs']> {
   const which = `${kind} ${JSON.stringify(name)}`;
   const what = `the snapshot needs the root filesystem ${digest} of ${which}`;
   if (kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
-  const found = await roots.find({ kind, name }, 'never', { signal }).catch((cause: Error) => {
-    signal.throwIfAborted();
+  const find = (wanted: string, pull: 'never' | 'missing') =>
+    roots.find({ kind, name: wanted }, pull, { signal }).catch((cause: Error) => cause);
+  const named = await find(name, 'never');
+  const hasIt = !(named instanceof Error) && named.rootfs.digest === digest;
+  // Hosts that share images have it from the bucket. Only a whole digest: nothing is asked of a registry.
+  const shared =
+    !hasIt && isStored === true && DIGEST.test(imageDigest) ? await find(imageDigest, 'missing') : named;
+  signal.throwIfAborted();
+  const cause = shared instanceof Error ? named : shared;
+  if (cause instanceof Error)
     throw new AppError('conflict', `${what}, which this host does not have: ${cause.message}`, { cause });
-  });
+  const found = { ...cause, rootfs: { ...cause.rootfs, name } };
   const { agentPath, ...rootfs } = found.rootfs;
   if (rootfs.digest !== digest)
     throw new AppError('conflict', `${what}; this host has ${rootfs.digest || 'none'} by that name`);

@@ -145,6 +145,27 @@ export interface SandboxHost {
   as(principal: Principal, onResolved?: (requested: RequestedResources) => void): Sandboxes;
 }
 
+/** Paused sandboxes in the snapshot store that no host has. AppError not_found, upstream. */
+export interface ParkedSandboxes {
+  /**
+   * Makes one a sandbox of this host; does nothing if it is here. AppError not_found, also without a store, conflict if
+   * it does not fit this host or another host was faster.
+   */
+  takeOver(id: string): Promise<void>;
+  /** Undefined for one that is here. */
+  describe(id: string): Promise<ParkedSandbox | undefined>;
+  /** As it is listed: paused. */
+  get(id: string): Promise<SandboxInfo>;
+  /** As they were some seconds ago, oldest first. `problem`: why they may be older, or missing. */
+  list(
+    filter?: SandboxFilter,
+  ): Promise<{ readonly found: readonly SandboxInfo[]; readonly problem?: string }>;
+  /** AppError exhausted if a host takes it now. */
+  delete(id: string): Promise<void>;
+  /** Never rejects. */
+  deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes>;
+}
+
 /** What the client may not see is not_found. What its policy or quota does not allow: AppError forbidden. */
 export interface Sandboxes {
   /**
@@ -174,13 +195,8 @@ export interface Sandboxes {
    * background. AppError not_found.
    */
   delete(id: string): Promise<void>;
-  /**
-   * Makes a paused sandbox that the snapshot store offers one of this host; does nothing if it is here, or if there is
-   * no store. AppError not_found, conflict if it does not fit this host or another host was faster, upstream.
-   */
-  takeOver(id: string): Promise<void>;
-  /** A sandbox that is not here, and that the store offers; undefined for one that is here. AppError not_found. */
-  findParked(id: string): Promise<ParkedSandbox | undefined>;
+  /** What the snapshot store offers. */
+  readonly parked: ParkedSandboxes;
   /**
    * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
    * an unknown id then AppError upstream.

@@ -22,7 +22,7 @@ export type SandboxManagerOptions = {
   /** What the host has for them. */
   readonly capacity: CapacityOptions;
   /** What keys and tenants may have. */
-  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'policyOfOwner' | 'publishPorts'>;
+  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'policyOfOwner' | 'publishPorts' | 'storedBytes'>;
   readonly snapshotRecords: Table<SnapshotRecord>;
   /** Undefined without a snapshot store. */
   readonly shared: SharedOptions | undefined;
@@ -38,7 +38,7 @@ export type SandboxManagerOptions = {
 };
 
 export function toSnapshotsOptions(
-  { context, creates, snapshotRecords: records, shared, log }: SandboxManagerOptions,
+  { context, creates, snapshotRecords: records, shared, tenants, log }: SandboxManagerOptions,
   admission: Pick<Admission, 'reserve'>,
 ): SnapshotsOptions {
   const { directories, engines, faults, events, authorities } = context;
@@ -46,7 +46,7 @@ export function toSnapshotsOptions(
     ...{ dataDir: directories.dataDir, engines, faults, events, authorities, log },
     ...{ records, sandboxRecords: context.records },
     shared: shared && {
-      ...{ ...shared, admission },
+      ...{ ...shared, admission, quotaOf: tenants.quotaOf },
       resolve: (manifest, signal) => resolveStored(manifest, { ...context, ...creates }, signal),
     },
   };

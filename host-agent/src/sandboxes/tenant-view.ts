@@ -28,6 +28,7 @@ import type {
   SnapshotRequest,
 } from './interface.ts';
 import type { Moves } from './moves/index.ts';
+import { ParkedView } from './moves/parked-view.ts';
 import type { NetworkCalls } from './network-calls.ts';
 import type { PortChange } from './ports.ts';
 import type { PublishChange } from './publish.ts';
@@ -81,7 +82,7 @@ export interface AllSandboxes {
     'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete' | 'fetch' | 'stored'
   >;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
-  readonly moves: Pick<Moves, 'takeOver' | 'describe' | 'missing'>;
+  readonly moves: Pick<Moves, 'takeOver' | 'describe' | 'missing' | 'offers'>;
   exportSnapshot(id: string): PullStream;
   compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
@@ -239,12 +240,10 @@ export class TenantView implements Sandboxes {
     await this.#host.delete(this.#find(id).id);
   }
 
-  async takeOver(id: string): Promise<void> {
-    if (this.#host.find(id) === undefined) await this.#host.moves.takeOver(id, this.#isVisible);
+  get parked(): ParkedView {
+    const isHere = (id: string): boolean => this.#host.find(id) !== undefined;
+    return new ParkedView({ moves: this.#host.moves, isVisible: this.#isVisible, isHere });
   }
-
-  findParked: Sandboxes['findParked'] = async (id) =>
-    this.#host.find(id) === undefined ? await this.#host.moves.describe(id, this.#isVisible) : undefined;
 
   async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {
     return await this.#host.snapshots.stored?.refresh(id, signal);

@@ -6,3 +6,4 @@ export { type OpenedSnapshotStore, openSnapshotStore, type StoreSettings } from 
 export { type SentChunks, SnapshotStore, type UploadResult } from './snapshot-store.ts';
 export type { StoreCollector } from './store-collector.ts';
 export type { StoredImages } from './stored-images.ts';
+export type { StoredLimit } from './stored-use.ts';

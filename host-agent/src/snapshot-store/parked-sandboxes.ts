@@ -8,6 +8,8 @@ import type { StoreKeys } from './store-keys.ts';
 
 const CLAIMS = 'claims/';
 const MAX_CLAIM_BYTES = 4096;
+/** In place of a host's token: the sandbox was deleted where it was. */
+const DELETED = 'deleted';
 
 export class ParkedSandboxes {
   readonly #bucket: Bucket;
@@ -25,6 +27,17 @@ export class ParkedSandboxes {
     for await (const page of this.#bucket.list(`${PARKED}${sandbox}/`, signal))
       found.push(...page.flatMap(({ key }) => idOfPath(key) ?? []));
     return found;
+  }
+
+  /** All departures that are in the bucket, in pages. */
+  async *list(signal?: AbortSignal): AsyncGenerator<readonly string[]> {
+    for await (const page of this.#bucket.list(PARKED, signal))
+      yield page.flatMap(({ key }) => idOfPath(key) ?? []);
+  }
+
+  /** No host has it, and none can from now on. As `claim`. */
+  async claimDeleted(parkedId: string, signal?: AbortSignal): Promise<boolean> {
+    return await this.claim(parkedId, DELETED, signal);
   }
 
   /** False if the holder of another token has it. True again when repeated, also after a lost answer. */

@@ -25,6 +25,7 @@ import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import type { StoreKeys, TenantKeys, TenantName } from './store-keys.ts';
 import { StoredImages } from './stored-images.ts';
+import { type StoredLimit, StoredUse } from './stored-use.ts';
 import { readWindow, readWindows, type Window } from './windows.ts';
 
 /** A chunk may have had another age so long ago, and a collection that saw that still deletes it. */
@@ -43,6 +44,8 @@ export type SnapshotUpload = ChunkUpload & {
   readonly description: unknown;
   /** Sends all chunks, also those that seem to be there: some are damaged. */
   readonly isAnew?: boolean;
+  /** For all chunks of the tenant, of all hosts. Absent: none. */
+  readonly limit?: StoredLimit | undefined;
   /** All chunks are there; what makes it exist follows. */
   readonly beforeManifest?: () => Promise<void>;
 };
@@ -62,6 +65,7 @@ export class SnapshotStore {
   readonly #bucket: Bucket;
   readonly #keys: StoreKeys;
   readonly #seen = new SeenChunks();
+  readonly #use: StoredUse;
   /** Paused sandboxes between two hosts. */
   readonly parked: ParkedSandboxes;
   readonly ahead: CopiesAhead;
@@ -70,6 +74,7 @@ export class SnapshotStore {
   constructor({ bucket, keys }: StoreOptions) {
     this.#bucket = bucket;
     this.#keys = keys;
+    this.#use = new StoredUse(bucket);
     this.parked = new ParkedSandboxes(bucket, keys);
     this.ahead = new CopiesAhead(bucket, keys);
     this.images = new StoredImages(bucket, keys, this);
@@ -78,6 +83,11 @@ export class SnapshotStore {
   /** For messages and records. */
   get name(): string {
     return this.#bucket.name;
+  }
+
+  /** What the chunks of a tenant take, as this host last knew it: some seconds ago, and 0 before it was read. */
+  usedBytes(tenant: TenantName): number {
+    return this.#use.last(this.#keys.tenant(tenant).tag);
   }
 
   /** Looks for every chunk again: the bucket lost objects, or is another one. */
@@ -94,12 +104,12 @@ export class SnapshotStore {
    * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
    */
   async upload(
-    { id, tenant, description, files, isAnew = false, beforeManifest }: SnapshotUpload,
+    { id, tenant, description, files, isAnew = false, limit, beforeManifest }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
     const signal = withLimit(outer);
     const keys = this.#keys.tenant(tenant);
-    const { described, old, sent } = await this.#sendChunks(keys, files, signal, isAnew);
+    const { described, old, sent } = await this.#sendChunks(keys, files, signal, { isAnew, limit });
     const manifest: StoreManifest = {
       formatVersion: STORE_FORMAT,
       ...{ id, description, files: described },
@@ -129,7 +139,12 @@ export class SnapshotStore {
   }
 
   /** `old`: of chunks that were there, and have got a new age. */
-  async #sendChunks(keys: TenantKeys, files: ChunkUpload['files'], signal: AbortSignal, isAnew = false) {
+  async #sendChunks(
+    keys: TenantKeys,
+    files: ChunkUpload['files'],
+    signal: AbortSignal,
+    { isAnew = false, limit }: Pick<SnapshotUpload, 'isAnew' | 'limit'> = {},
+  ) {
     const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
     /** Of each part. */
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
@@ -139,8 +154,8 @@ export class SnapshotStore {
       chunks.get(window.part)?.push([window.index, name]);
       sent.chunks += 1;
       const { bytes, isOld } = isAnew
-        ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal), isOld: false }
-        : await this.#ensureChunk(keys, name, window.bytes, signal);
+        ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal, limit), isOld: false }
+        : await this.#ensureChunk(keys, name, window.bytes, signal, limit);
       sent.sentBytes += bytes;
       sent.sentChunks += bytes > 0 ? 1 : 0;
       if (isOld) old.push({ ...window, name, bytes: Buffer.alloc(0) });
@@ -237,6 +252,7 @@ export class SnapshotStore {
     name: string,
     plain: Buffer,
     signal: AbortSignal,
+    limit?: StoredLimit,
   ): Promise<{ readonly bytes: number; readonly isOld: boolean }> {
     const path = chunkPath(keys, name);
     if (this.#seen.has(path)) return { bytes: 0, isOld: false };
@@ -250,12 +266,19 @@ export class SnapshotStore {
       this.#seen.add(path, 0);
       return { bytes: 0, isOld };
     }
-    return { bytes: await this.#sendChunk(keys, name, plain, signal), isOld };
+    return { bytes: await this.#sendChunk(keys, name, plain, signal, limit), isOld };
   }
 
-  async #sendChunk(keys: TenantKeys, name: string, plain: Buffer, signal: AbortSignal): Promise<number> {
+  async #sendChunk(
+    keys: TenantKeys,
+    name: string,
+    plain: Buffer,
+    signal: AbortSignal,
+    limit?: StoredLimit,
+  ): Promise<number> {
     const path = chunkPath(keys, name);
     const sealed = await sealChunk(keys, name, plain);
+    await this.#use.admit(keys.tag, sealed.length, limit, signal);
     await this.#bucket.put(path, sealed, signal);
     this.#seen.add(path, 0);
     return sealed.length;

@@ -61,6 +61,8 @@ export type StoreStats = {
     readonly tenant: string | undefined;
     readonly snapshots: number;
     readonly chunks: number;
+    /** Also of chunks that the next collection removes. */
+    readonly chunkBytes: number;
   }[];
 };
 
@@ -187,10 +189,13 @@ export class StoreCollector {
 
   async stats(signal: AbortSignal): Promise<StoreStats> {
     let [snapshots, images, chunks, chunkBytes, contentBytes] = [0, 0, 0, 0, 0];
+    const bytesOf = new Map<string | undefined, number>();
     for await (const page of this.#bucket.list(CHUNKS, signal))
-      for (const { sizeBytes } of page) {
+      for (const { key, sizeBytes } of page) {
         chunks += 1;
         chunkBytes += sizeBytes;
+        const tag = key.split('/')[1];
+        bytesOf.set(tag, (bytesOf.get(tag) ?? 0) + sizeBytes);
       }
     const tenants = new Map<string | undefined, { snapshots: number; names: Set<string> }>();
     for await (const manifest of this.#manifests(signal)) {
@@ -209,6 +214,7 @@ export class StoreCollector {
     }
     const byTenant = [...tenants].map(([tenant, { snapshots, names }]) => ({
       ...{ tenant, snapshots, chunks: names.size },
+      chunkBytes: bytesOf.get(this.#keys.tenant(tenant).tag) ?? 0,
     }));
     return { snapshots, images, chunks, chunkBytes, contentBytes, byTenant };
   }

@@ -5,6 +5,7 @@ import { type AppError, firstLine, isAppError } from '../lib/errors.ts';
 import {
   IMAGES,
   imageIdSchema,
+  isImageId,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
   openManifest,
@@ -101,11 +102,18 @@ export class StoredImages {
     if (found.name === undefined) throw found.problem;
     if (found.name.ref !== ref) throw damaged(`${path} is of another name`);
     const { id } = found.name;
-    const manifest = id === undefined ? undefined : await this.#readManifest(id, signal);
-    if (manifest === undefined) return undefined;
+    const image = id === undefined ? undefined : await this.findImage(id, signal);
+    if (image === undefined) return undefined;
     // One that is not noted may be collected, and is put by the next pull.
     if (found.agoMs > NOTED_MS && found.etag !== undefined)
       await this.#bucket.replace(path, found.etag, this.#seal(found.name), signal).catch(() => undefined);
+    return image;
+  }
+
+  /** By its digest, whether a name leads to it or not. AppError as of `find`. */
+  async findImage(id: string, signal: AbortSignal): Promise<FoundImage | undefined> {
+    const manifest = isImageId(id) ? await this.#readManifest(id, signal) : undefined;
+    if (manifest === undefined) return undefined;
     return {
       id: manifest.id,
       description: manifest.description,

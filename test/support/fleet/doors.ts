@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
-import { toPortHost } from '../../../host-agent/src/app/open-ingress.ts';
+import { findParkedPorts, toPortHost } from '../../../host-agent/src/app/open-ingress.ts';
 import {
   CLIENT_HEADER,
   E2bDoor,
@@ -12,6 +12,9 @@ import {
   type HostPortsOptions,
   isQuestion,
   openHostPorts,
+  ParkedPorts,
+  type ParkedPortsDeps,
+  QUESTION_HEADER,
   readClientHeader,
 } from '../../../host-agent/src/fleet/index.ts';
 import { type Authenticator, Certificate } from '../../../host-agent/src/http/index.ts';
@@ -21,8 +24,10 @@ import {
   Addresses,
   Gateway,
   IngressServer,
+  ParkedAccess,
   type PortHost,
   RateLimits,
+  refuseParked,
 } from '../../../host-agent/src/ingress/index.ts';
 import { LinkRegistry } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
@@ -84,10 +89,16 @@ export async function serveHostIngress(
   const links = new LinkRegistry(daemon.store, () => true);
   const gateway = new Gateway({
     addresses,
-    access: new Access(portHostTo(to, daemon), authenticator, links),
+    access: new ParkedAccess({
+      own: new Access(portHostTo(to, daemon), authenticator, links),
+      over: (host) => new Access(host, authenticator, links),
+      ...trusting(seal),
+      find: (id) => findParkedPorts(daemon.manager, id),
+    }),
+    refuse: refuseParked,
     ...{ log, rateLimits: new RateLimits(NO_LIMITS), logsAccess: false, onEnd: () => undefined },
     ...trusting(seal),
-    ownHeaders: [CLIENT_HEADER],
+    ownHeaders: [CLIENT_HEADER, QUESTION_HEADER],
     checkMs: 50,
   });
   const server = new IngressServer({
@@ -109,10 +120,12 @@ export async function serveHostIngress(
 /** That of a gateway. Resolves with its port. */
 export async function serveIngress(
   t: Test,
-  deps: Pick<HostPortsOptions, 'map' | 'connections' | 'seal'>,
+  deps: Pick<HostPortsOptions, 'map' | 'connections' | 'seal'> & Partial<Pick<ParkedPortsDeps, 'catalogue'>>,
 ): Promise<number> {
+  const { catalogue } = deps;
   const gateway = openHostPorts({
     ...{ ...deps, log, door: 'ingress' },
+    ...(catalogue && { parked: new ParkedPorts({ ...deps, catalogue }) }),
     addresses: new Addresses({ scheme: 'http', domain: DOMAIN }),
     rateLimits: new RateLimits(NO_LIMITS),
   });

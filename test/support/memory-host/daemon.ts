@@ -201,6 +201,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       quotaOf: options.quotaOf ?? (() => undefined),
       policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
+      storedBytes: (tenant) => options.snapshotStore?.usedBytes(tenant) ?? 0,
     },
     shared: options.snapshotStore && {
       store: options.snapshotStore,

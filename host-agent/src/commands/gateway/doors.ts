@@ -2,7 +2,7 @@
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { Logger } from 'pino';
 import { formatListen, parseHostName } from '../../config/index.ts';
-import { E2bDoor, type E2bDoorOptions, openHostPorts } from '../../fleet/index.ts';
+import { E2bDoor, type E2bDoorOptions, openHostPorts, ParkedPorts } from '../../fleet/index.ts';
 import { Addresses, IngressServer, type IngressServerOptions, RateLimits } from '../../ingress/index.ts';
 import { HELPERS } from '../installation.ts';
 import { address, DEFAULT_CONNECTIONS, type Listener, path, readListener } from './listener.ts';
@@ -43,13 +43,14 @@ export function openDoors(input: Input, log: Logger, deps: DoorDeps): readonly D
   return [openIngress(input, log, deps), openE2b(input, log, deps)].filter((door) => door !== undefined);
 }
 
-function openIngress(input: Input, log: Logger, { map, connections, seal }: DoorDeps): Door | undefined {
+function openIngress(input: Input, log: Logger, deps: DoorDeps): Door | undefined {
   const text = input.text('ingress-listen');
   if (text === undefined) return undefined;
   const listener = readListener(input, log, { flag: 'ingress-listen', text, prefix: 'ingress-' });
   const addresses = readAddresses(input, 'ingress-domain', listener);
   const gateway = openHostPorts({
-    ...{ map, connections, seal, log, door: 'ingress', addresses },
+    ...{ map: deps.map, connections: deps.connections, seal: deps.seal },
+    ...{ log, door: 'ingress', addresses, parked: new ParkedPorts(deps) },
     rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0 }),
   });
   return {

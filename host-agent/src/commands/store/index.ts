@@ -75,14 +75,16 @@ const stats: Command = {
   run: (input, signal) =>
     withCollector(input, async (collector) => {
       const { snapshots, images, chunks, chunkBytes, contentBytes, byTenant } = await collector.stats(signal);
-      const tenants = byTenant.map(({ tenant = '', ...counts }) => ({ tenant, ...counts }));
+      const tenants = byTenant.map(({ tenant = '', chunkBytes, ...counts }) => ({
+        ...{ tenant, ...counts, chunk_bytes: chunkBytes },
+      }));
       const bytes = { chunk_bytes: chunkBytes, content_bytes: contentBytes };
       const result = { snapshots, images, chunks, ...bytes, tenants };
       print(input.isSet('json'), result, [
         `${snapshots} snapshots and ${images} images of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
         ...tenants.map(
-          ({ tenant, snapshots, chunks }) =>
-            `${tenant || '(no tenant)'}: ${snapshots} snapshots, ${chunks} chunks`,
+          ({ tenant, snapshots, chunks, chunk_bytes }) =>
+            `${tenant || '(no tenant)'}: ${snapshots} snapshots, ${chunks} chunks of ${toMib(chunk_bytes)}`,
         ),
       ]);
     }),

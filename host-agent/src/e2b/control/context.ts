@@ -1,7 +1,7 @@
 // What the handlers of the control plane share.
 import type { SandboxInfo } from '@sandboxd/client';
 import { addressOf, type Caller, clientSignal, type HttpContext, headerOf } from '../../http/context.ts';
-import { PLACE_HEADER } from '../../http/placement.ts';
+import { PARKED_HEADER, PLACE_HEADER } from '../../http/placement.ts';
 import { OPERATOR } from '../../keys/index.ts';
 import type { Requests, Rest } from '../rest.ts';
 import type { SandboxRecords } from '../sandbox-records.ts';
@@ -73,5 +73,10 @@ export class ControlContext {
 }
 
 function callerOf(c: HttpContext): Caller {
-  return { principal: c.get('principal'), address: addressOf(c), place: headerOf(c, PLACE_HEADER) };
+  return {
+    principal: c.get('principal'),
+    address: addressOf(c),
+    place: headerOf(c, PLACE_HEADER),
+    parked: headerOf(c, PARKED_HEADER),
+  };
 }

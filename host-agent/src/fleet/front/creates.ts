@@ -111,7 +111,8 @@ export class Creates {
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
-    { host, size, snapshot }: ForkSource,
+    // Of a place nothing else: its move is that of its own sandbox.
+    { host, size: { vcpus, memoryMib }, snapshot }: ForkSource,
   ): Promise<void> {
     const signal = signalOf(request, response);
     const caller = await this.#deps.callers.find(request, signal);
@@ -126,7 +127,7 @@ export class Creates {
       if (known !== undefined && known.answer.statusCode !== NO_PLACE) return answer(response, known);
     }
     const place = (on: string | undefined, prefers?: string): Promise<Place> => {
-      const asked = { ...size, tenant: caller.tenant, id: newId('sbx'), on, prefers, claims: [] };
+      const asked = { vcpus, memoryMib, tenant: caller.tenant, id: newId('sbx'), on, prefers, claims: [] };
       return this.#deps.catalogue.place(asked, call.signal);
     };
     // All are on one host: that of the first, where any host will do. Retries with one key go to one host.

@@ -25,15 +25,16 @@ import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Callers, RefusedCaller } from './callers.ts';
-import { Creates } from './creates.ts';
-import { E2bHosts } from './e2b-hosts.ts';
+import { answer, Creates } from './creates.ts';
+import { E2bHosts, toAuthorization } from './e2b-hosts.ts';
 import { listByHost, listSandboxes } from './e2b-lists.ts';
 import { nameClient } from './headers.ts';
-import type { HostConnections } from './host-connections.ts';
+import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
-import { KeyedRequests } from './keyed.ts';
+import { KeyedRequests, signalOf } from './keyed.ts';
+import { AskLimits, Parked } from './parked.ts';
 import { pass } from './pass.ts';
-import { Places } from './places.ts';
+import { type FoundPlace, Places } from './places.ts';
 
 const MAX_UNNAMED = 64;
 const MAX_UNNAMED_OF_EACH = 16;
@@ -56,6 +57,8 @@ export class E2bDoor implements ServedGateway {
   readonly #hosts: E2bHosts;
   readonly #creates: Creates;
   readonly #places: Places;
+  /** Asked in E2B's interface, and in the REST interface. */
+  readonly #parked: { readonly own: Parked; readonly rest: Parked };
   readonly #ports: Gateway;
   readonly #names: HostNames;
   readonly #cors = new Cors([]);
@@ -76,6 +79,12 @@ export class E2bDoor implements ServedGateway {
       read: (request, body) => this.#hosts.readCreate(request, body),
     });
     this.#places = new Places({ catalogue, map, callers: this.#hosts });
+    const parked = { catalogue, map, callers: this.#hosts };
+    const limits = new AskLimits();
+    this.#parked = {
+      own: new Parked({ ...parked, connections: this.#hosts }, limits),
+      rest: new Parked({ ...parked, connections }, limits),
+    };
     this.#ports = openHostPorts({
       ...{ map, connections, seal, addresses, log, door: 'e2b' },
       rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0 }),
@@ -128,24 +137,51 @@ export class E2bDoor implements ServedGateway {
     if (CREATE.test(plain) && method === 'POST') return await this.#creates.create(request, response, path);
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     if (CREATE.test(plain) && isRead)
-      return await listSandboxes(this.#hosts, { request, response, plain, query });
+      return await listSandboxes(this.#hosts, this.#parked.own, { request, response, plain, query });
     if (plain === '/snapshots' && isRead)
       return await listByHost(this.#hosts, { request, response, plain, query });
     const [, text, fork] = SANDBOX.exec(plain) ?? [];
     if (text === undefined) return await this.#passElsewhere(request, response, path, plain);
     const id = toOwnId(text);
     if (id === undefined) throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
-    const { host, place } = await this.#find(id, text, request);
+    const plainest = fork === undefined && plain.endsWith(`/${text}`);
+    const found = await this.#find(id, text, request, signalOf(request, response), plainest);
+    if ('answer' in found) return answer(response, found);
+    const { host, place } = found;
     if (fork !== undefined && method === 'POST')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await this.#pass(request, response, path, host);
   }
 
-  async #find(id: string, text: string, request: IncomingMessage) {
-    return await this.#places.find(id, request).catch((error: unknown) => {
-      if (!isAppError(error) || error.code !== 'not_found') throw error;
-      throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
-    });
+  /** Its place, or the answer about one that needs none. Resolves when a host has it. */
+  async #find(
+    id: string,
+    text: string,
+    request: IncomingMessage,
+    signal: AbortSignal,
+    isOfItself: boolean,
+  ): Promise<FoundPlace | HostAnswer> {
+    const missing = new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
+    const explain = (error: unknown): unknown =>
+      isAppError(error) && error.code === 'not_found' ? missing : error;
+    try {
+      return await this.#places.find(id, request);
+    } catch (error) {
+      if (!this.#parked.own.mayHave(id, error)) throw explain(error);
+      const { method = 'GET', url = '/' } = request;
+      if (isOfItself && ['GET', 'HEAD', 'DELETE'].includes(method)) {
+        const path = url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
+        const found = await this.#parked.own.ask(request, { path, signal });
+        if (found === undefined) throw explain(error);
+        return found;
+      }
+      const path = `/sandboxes/${id}/resume`;
+      const asked = { path, method: 'POST', authorization: toAuthorization(request) ?? '', signal };
+      const found = await this.#parked.rest.ask(request, asked);
+      if (found === undefined) throw explain(error);
+      await this.#parked.rest.restore(id, found, signal);
+      return await this.#places.find(id, request);
+    }
   }
 
   /** Any host refuses what none serves. */
@@ -203,8 +239,9 @@ export class E2bDoor implements ServedGateway {
   }
 }
 
-function toE2bError({ refusal: { answer, body } }: RefusedCaller): E2bError {
-  const status = answer.statusCode ?? 401;
+function toE2bError({ refusal }: RefusedCaller): E2bError {
+  const { body } = refusal;
+  const status = refusal.answer.statusCode ?? 401;
   try {
     return new E2bError(status, String(JSON.parse(body.toString()).error));
   } catch {

@@ -149,7 +149,7 @@ export class E2bHosts {
 }
 
 /** Of a client of E2B, as the REST interface takes it. */
-function toAuthorization({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
+export function toAuthorization({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
   const key = headers['x-api-key'];
   return typeof key === 'string' ? `Bearer ${key}` : headers.authorization;
 }

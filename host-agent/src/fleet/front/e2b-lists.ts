@@ -6,6 +6,7 @@ import { AppError } from '../../lib/errors.ts';
 import { answer } from './creates.ts';
 import type { Asked, E2bHosts } from './e2b-hosts.ts';
 import { refusalOf } from './fan-out.ts';
+import type { Parked } from './parked.ts';
 
 const UNREACHABLE = 'sandboxd-unreachable-hosts';
 const MAX_PAGE = 100;
@@ -24,12 +25,22 @@ type List = {
 /** Sandboxes of all hosts in the order of their start. */
 export async function listSandboxes(
   hosts: E2bHosts,
+  parked: Pick<Parked, 'list'>,
   { request, response, plain, query }: List,
 ): Promise<void> {
-  const asked = await hosts.ask(request, `${plain}?${query}`);
+  const path = `${plain}?${query}`;
+  const [asked, stored] = await Promise.all([
+    hosts.ask(request, path),
+    parked.list(request, path).catch(() => undefined),
+  ]);
   const done = asked.filter(({ found }) => found?.answer.statusCode === 200);
   if (done.length === 0) return refuseAll(response, asked);
-  const all = done.flatMap(({ found }) => sandboxes.parse(parse(found)));
+  const own = done.flatMap(({ found }) => sandboxes.parse(parse(found)));
+  const known = new Set(own.map(({ sandboxID }) => sandboxID));
+  const isStored = stored?.answer.statusCode === 200;
+  const more = isStored ? sandboxes.parse(parse(stored)) : [];
+  // What a host has is as that host says.
+  const all = [...own, ...more.filter(({ sandboxID }) => !known.has(sandboxID))];
   const positionOf = ({ sandboxID, startedAt }: (typeof all)[number]) => {
     return { id: toOwnId(sandboxID) ?? sandboxID, startedAt };
   };
@@ -37,7 +48,8 @@ export async function listSandboxes(
   const page = toPage(all, positionOf, given);
   const last = page.entries.at(-1);
   // Each host gave at most a page.
-  const isCut = done.some(({ found }) => found?.answer.headers[NEXT_TOKEN] !== undefined);
+  const answers = [...done.map(({ found }) => found), ...(isStored ? [stored] : [])];
+  const isCut = answers.some((each) => each?.answer.headers[NEXT_TOKEN] !== undefined);
   const next = page.next ?? (isCut && last !== undefined ? tokenOf(positionOf(last)) : undefined);
   send(response, page.entries, next, missing(asked));
 }

@@ -23,17 +23,17 @@ import { FleetEvents } from './events/events.ts';
 import { FanOut } from './fan-out.ts';
 import { nameClient } from './headers.ts';
 import { serveHostChecks } from './host-checks.ts';
-import type { HostConnections } from './host-connections.ts';
+import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
 import { chooseImportHost } from './import-host.ts';
-import { KeyedRequests } from './keyed.ts';
+import { KeyedRequests, signalOf } from './keyed.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
 import { GatewayMetrics } from './metrics/gateway-metrics.ts';
-import { restoreParked } from './parked.ts';
+import { Parked, untilClosed } from './parked.ts';
 import { pass, passConnection } from './pass.ts';
-import { Places } from './places.ts';
+import { type FoundPlace, Places } from './places.ts';
 import { FleetSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 
@@ -47,6 +47,8 @@ const ANYWHERE: ReadonlySet<string> = new Set([
 ]);
 /** Paths of the gateway’s own, where a host refuses other methods. */
 const OWN: ReadonlySet<string> = new Set(['/sandboxes', '/mcp']);
+/** Of one sandbox, which the snapshot store answers alone. */
+const ANSWERED: ReadonlySet<string> = new Set(['getSandbox', 'deleteSandbox']);
 const SANDBOX = /^\/sandboxes\/([^/]+)/;
 const SNAPSHOT = /^\/snapshots\/([^/]+)/;
 
@@ -77,6 +79,7 @@ export class FleetFront implements ServedGateway {
   readonly #secrets: FleetSecrets;
   readonly #images: FleetImages;
   readonly #places: Places;
+  readonly #parked: Parked;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
   readonly #names: HostNames;
@@ -94,11 +97,12 @@ export class FleetFront implements ServedGateway {
     const catalogue = this.metrics.watch(options.catalogue);
     const callers = this.#callers;
     this.#places = new Places({ catalogue, map, callers });
+    this.#parked = new Parked({ catalogue, map, callers, connections });
     const keyed = new KeyedRequests();
     const fanOut = new FanOut({ map, connections, callers });
     this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
     this.#fanOut = fanOut;
-    this.#lists = new Lists(fanOut);
+    this.#lists = new Lists(fanOut, this.#parked);
     const serve = (request: IncomingMessage, response: ServerResponse) => this.serve(request, response);
     this.#tools = new Tools({ callers, serve, log: options.log });
     this.#hostTable = new HostTable(map, fanOut);
@@ -153,7 +157,10 @@ export class FleetFront implements ServedGateway {
       const id = SANDBOX.exec(toPath(path))?.[1];
       if (id === undefined)
         throw new HttpError('unknown_path', 'there is nothing at this path that takes a connection');
-      const { host } = await this.#places.find(id, request);
+      const route = findRoute(request.method ?? 'GET', toPath(path))?.name;
+      const found = await this.#locate(request, path, id, route, untilClosed(socket));
+      if ('answer' in found) throw new RefusedCaller(found);
+      const { host } = found;
       await passConnection({ request, host, path }, head, this.#options.connections);
     } catch (error) {
       if (!(error instanceof RefusedCaller)) this.#report(request, error, requestId);
@@ -254,26 +261,33 @@ export class FleetFront implements ServedGateway {
     id: string,
     route: string | undefined,
   ): Promise<void> {
-    const { catalogue, connections } = this.#options;
-    const { host, place } = await this.#places.find(id, request).catch(async (error: unknown) => {
-      const isUnknown = isAppError(error) && error.code === 'not_found';
-      if (route !== 'resumeSandbox' || !isId('sbx', id) || !(isUnknown || this.#isHidden(id))) throw error;
-      const deps = { catalogue, connections, callers: this.#callers };
-      await restoreParked(request, response, id, deps).catch((refused: unknown) => {
-        const isMissing = refused instanceof RefusedCaller && refused.refusal.answer.statusCode === 404;
-        throw isMissing && !isUnknown ? error : refused;
-      });
-      return await this.#places.find(id, request);
-    });
+    const { connections } = this.#options;
+    const found = await this.#locate(request, path, id, route, signalOf(request, response));
+    if ('answer' in found) return answer(response, found);
+    const { host, place } = found;
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
-    await pass({ request, response, host, path }, this.#options.connections);
+    await pass({ request, response, host, path }, connections);
   }
 
-  /** A host may have it without a place, or only the snapshot store. */
-  #isHidden(id: string): boolean {
-    const { map } = this.#options;
-    return map.isCurrent && map.find(id) === undefined && map.mayHave(id);
+  /** Its place, or the answer about one that needs none. Resolves when a host has it. */
+  async #locate(
+    request: IncomingMessage,
+    path: string,
+    id: string,
+    route: string | undefined,
+    signal: AbortSignal,
+  ): Promise<FoundPlace | HostAnswer> {
+    try {
+      return await this.#places.find(id, request);
+    } catch (error) {
+      if (route === undefined || !this.#parked.mayHave(id, error)) throw error;
+      const found = await this.#parked.ask(request, { path, signal });
+      if (found === undefined) throw error;
+      if (ANSWERED.has(route)) return found;
+      await this.#parked.restore(id, found, signal);
+      return await this.#places.find(id, request);
+    }
   }
 
   async #passToSnapshot(

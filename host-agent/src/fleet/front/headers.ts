@@ -61,7 +61,7 @@ export function toClientHeaders({ rawHeaders, headers }: IncomingMessage): strin
 }
 
 function isOwn(name: string): boolean {
-  return name === PLACE_HEADER || CHECKED.has(name);
+  return name === PLACE_HEADER || name === PARKED_HEADER || CHECKED.has(name);
 }
 
 function namedByConnection(value: string | undefined): ReadonlySet<string> {

@@ -30,6 +30,8 @@ export type HostRequest = {
   readonly path: string;
   /** Without Host. */
   readonly headers: readonly string[];
+  /** Absent: that of the host. */
+  readonly host?: string | undefined;
 };
 
 /** What a request that is in memory, and its answer, take. */
@@ -53,14 +55,14 @@ export class HostConnections {
   }
 
   /** The caller ends it. Its errors are explained by `toHostError`. */
-  open({ url }: Host, { method, path, headers }: HostRequest): ClientRequest {
+  open({ url }: Host, { method, path, headers, host = url.host }: HostRequest): ClientRequest {
     const isTls = url.protocol === 'https:';
     const options = {
       method,
       path,
       host: toHostName(url),
       port: url.port || (isTls ? 443 : 80),
-      headers: ['Host', url.host, ...headers],
+      headers: ['Host', host, ...headers],
       agent: isTls ? this.#secure : this.#plain,
       setHost: false,
       maxHeaderSize: MAX_ANSWER_HEAD_BYTES,

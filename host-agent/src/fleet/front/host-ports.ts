@@ -2,7 +2,7 @@
 // about it as if it had come there.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import { PLACE_HEADER } from '../../http/index.ts';
+import { PARKED_HEADER, PLACE_HEADER } from '../../http/index.ts';
 import {
   type AccessRequest,
   Gateway,
@@ -15,13 +15,14 @@ import {
 } from '../../ingress/index.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import type { Doors, FleetMap, Host } from '../catalogue.ts';
-import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
+import { CLIENT_HEADER, QUESTION_HEADER, writeClientHeader } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type HostConnections, toHostError } from './host-connections.ts';
+import type { ParkedPorts } from './parked-ports.ts';
 import { findPlace } from './places.ts';
 
 /** What clients may not say to a host. */
-const RESERVED = [PLACE_HEADER, CLIENT_HEADER];
+const RESERVED = [PLACE_HEADER, PARKED_HEADER, CLIENT_HEADER, QUESTION_HEADER];
 
 export type HostPortsOptions = Pick<GatewayOptions, 'addresses' | 'rateLimits' | 'refuse'> & {
   readonly map: FleetMap;
@@ -30,6 +31,8 @@ export type HostPortsOptions = Pick<GatewayOptions, 'addresses' | 'rateLimits' |
   readonly log: Logger;
   /** Which listener of hosts it is. */
   readonly door: keyof Doors;
+  /** Absent: requests for what no host has are refused. */
+  readonly parked?: Pick<ParkedPorts, 'restore'>;
   /** What the host gets as Host; absent: what the client sent. */
   readonly toHost?: (host: string, headers: IncomingHttpHeaders) => string;
 };
@@ -51,15 +54,12 @@ export function openHostPorts(options: HostPortsOptions): Gateway {
   });
 }
 
-async function admit(
-  { sought, request }: AccessRequest,
-  { map, connections, door }: HostPortsOptions,
-): Promise<Grant> {
+async function admit(asked: AccessRequest, options: HostPortsOptions): Promise<Grant> {
+  const { sought, request } = asked;
+  const { connections, door } = options;
   // A name is one of its tenant only, and the map has none.
   if (sought === undefined || !('id' in sought)) throw noPort();
-  const { host } = await findPlace(map, sought.id).catch((error: unknown) => {
-    throw isAppError(error) && error.code === 'not_found' ? noPort() : error;
-  });
+  const host = await findHost(sought.id, asked, options);
   const url = host.doors[door];
   if (url === undefined) throw new AppError('unsupported', WITHOUT[door](host));
   const protocol = isGrpc(request as IncomingMessage) ? 'h2' : 'http/1.1';
@@ -70,6 +70,20 @@ async function admit(
   // Kept connections are of the host, for requests to all its sandboxes.
   const sandbox = { id: host.name, access: () => undefined, hostHeader: () => 'sent' as const, connectPort };
   return { by: 'host', sandbox, port: 0, isValid: () => true };
+}
+
+/** Resolves when a host has it. */
+async function findHost(id: string, asked: AccessRequest, options: HostPortsOptions): Promise<Host> {
+  const { map, parked } = options;
+  try {
+    return (await findPlace(map, id)).host;
+  } catch (error) {
+    const isUnknown = isAppError(error) && error.code === 'not_found';
+    const isHidden = map.isCurrent && map.find(id) === undefined;
+    const isTaken = (isUnknown || isHidden) && (await parked?.restore(id, asked)) === true;
+    if (isTaken) return (await findPlace(map, id)).host;
+    throw isUnknown ? noPort() : error;
+  }
 }
 
 const WITHOUT: Readonly<Record<keyof Doors, (host: Host) => string>> = {

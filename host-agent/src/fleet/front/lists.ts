@@ -9,6 +9,7 @@ import { answer } from './creates.ts';
 import { type Asked, type FanOut, keyRefusalOf, refusalOf } from './fan-out.ts';
 import type { HostAnswer } from './host-connections.ts';
 import { parseJson } from './json.ts';
+import type { Parked } from './parked.ts';
 
 const entry = z.looseObject({ id: z.string(), created_at: z.string() });
 const deletions = z.object({
@@ -19,22 +20,36 @@ const deletions = z.object({
 
 export class Lists {
   readonly #fanOut: FanOut;
+  readonly #parked: Pick<Parked, 'list'>;
 
-  constructor(fanOut: FanOut) {
+  constructor(fanOut: FanOut, parked: Pick<Parked, 'list'>) {
     this.#fanOut = fanOut;
+    this.#parked = parked;
   }
 
   /** `field` has the entries of the list. */
   async list(request: IncomingMessage, response: ServerResponse, path: string, field: string): Promise<void> {
-    const asked = await this.#fanOut.askAll(request, response, path);
-    const schema = z.looseObject({ [field]: z.array(entry), next_cursor: z.string().optional() });
+    const isOfSandboxes = field === 'sandboxes';
+    const [asked, stored] = await Promise.all([
+      this.#fanOut.askAll(request, response, path),
+      isOfSandboxes ? this.#parked.list(request, path).catch(() => undefined) : undefined,
+    ]);
+    const schema = z.looseObject({
+      [field]: z.array(entry),
+      next_cursor: z.string().optional(),
+      store_error: z.string().optional(),
+    });
     const found = readBodies(asked, schema);
     if ('refusal' in found) return answer(response, found.refusal);
-    const { parsed } = found;
+    const parked = schema.safeParse(parseJson(stored?.body.toString() ?? '')).data;
+    // What a host has is as that host says.
+    const parsed = [...found.parsed, ...(parked === undefined ? [] : [parked])];
+    const storeError = parsed.find((body) => body.store_error !== undefined)?.store_error;
     // A sandbox that moves is on the lists of both hosts for some seconds; it is paused on the one that it leaves.
     const known = new Map<string, z.output<typeof entry>>();
     for (const each of parsed.flatMap((body) => body[field] as z.output<typeof entry>[]))
-      if (!known.has(each.id) || known.get(each.id)?.state === 'paused') known.set(each.id, each);
+      if (!known.has(each.id) || (known.get(each.id)?.state === 'paused' && each.state !== 'paused'))
+        known.set(each.id, each);
     const all = [...known.values()];
     const query = new URLSearchParams(path.split('?')[1] ?? '');
     const limit = Number(query.get('limit') || 0);
@@ -48,15 +63,19 @@ export class Lists {
       [field]: page.entries.filter((each) => each !== LAST),
       ...page.next,
       ...named(found.missing),
+      ...(storeError !== undefined && { store_error: storeError }),
       ...(warnings !== undefined && { warnings }),
     });
   }
 
+  /** What only the store has goes after the rest: a host ends its own sandboxes, also while they leave it. */
   async delete(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     const asked = await this.#fanOut.askAll(request, response, path);
     const found = readBodies(asked, deletions);
     if ('refusal' in found) return answer(response, found.refusal);
-    const { parsed } = found;
+    const stored = await this.#parked.list(request, path).catch(() => undefined);
+    const parked = deletions.safeParse(parseJson(stored?.body.toString() ?? '')).data;
+    const parsed = [...found.parsed, ...(parked === undefined ? [] : [parked])];
     const { warnings } = parsed.find((body) => body.warnings !== undefined) ?? {};
     send(response, {
       deleted: parsed.flatMap(({ deleted }) => deleted),

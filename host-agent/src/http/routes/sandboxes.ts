@@ -1,12 +1,11 @@
 // Create, list, show and delete sandboxes.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
-import type { PullMode } from '../../images/index.ts';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
 import type { SandboxFilter } from '../../sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
-import type { CreateSandboxOptions, IdleRule, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
+import type { NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { auditAbout, clientSignal, type HttpContext, headerOf } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
@@ -16,25 +15,35 @@ import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
+import { toCreateOptions } from './create-options.ts';
 import { requireImages } from './images.ts';
-import { LookUps } from './look-ups.ts';
+import type { LookUps } from './look-ups.ts';
 import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toAuditedSecrets, toRuleBody } from './network.ts';
 
 /** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
 
-export function sandboxHandlers({ sandboxes: host, placement, images, stopping }: HttpServices) {
+export function sandboxHandlers(
+  { sandboxes: host, placement, images, stopping }: HttpServices,
+  lookUps: LookUps,
+) {
   const limit = new ConcurrencyLimit({
     what: 'streams of stats',
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
-  const lookUps = new LookUps(placement);
   return {
-    listSandboxes: ({ query }, c) => {
-      const all = host.as(c.get('principal')).list(toFilter(query));
+    listSandboxes: async ({ query }, c) => {
+      const filter = toFilter(query);
+      const stored = await lookUps.find(c)?.list(filter);
+      const all = stored?.found ?? host.as(c.get('principal')).list(filter);
       const { entries, next } = toPage(all, sortKeyOf, query);
-      return { sandboxes: entries.map(toSandboxBody), ...next };
+      const problem = stored?.problem;
+      return {
+        sandboxes: entries.map(toSandboxBody),
+        ...next,
+        ...(problem !== undefined && { store_error: problem }),
+      };
     },
 
     createSandbox: async ({ body, warnings }, c) => {
@@ -60,7 +69,8 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
     },
 
     deleteSandboxes: async ({ query }, c) => {
-      const { deleted, failed } = await host.as(c.get('principal')).deleteAll(toFilter(query));
+      const sandboxes = lookUps.find(c) ?? host.as(c.get('principal'));
+      const { deleted, failed } = await sandboxes.deleteAll(toFilter(query));
       const shown = { deleted: deleted.length, failed: failed.length };
       Object.assign(c.get('audit'), {
         made: deleted.slice(0, MAX_AUDITED_ENTRIES),
@@ -75,7 +85,12 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
       return { deleted: [...deleted], failed: refused };
     },
 
-    getSandbox: ({ params: { id } }, c) => toDetailedBody(host.as(c.get('principal')).get(id).info),
+    getSandbox: async ({ params: { id } }, c) => {
+      const parked = lookUps.find(c);
+      if (parked === undefined) return toDetailedBody(host.as(c.get('principal')).get(id).info);
+      using _slot = lookUps.acquire(c);
+      return toDetailedBody(await parked.get(id));
+    },
 
     pauseSandbox: async ({ params: { id }, body: { memory } }, c) => {
       const sandboxes = host.as(c.get('principal'));
@@ -85,7 +100,7 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
 
     resumeSandbox: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
-      await lookUps.take(c, sandboxes, id);
+      await lookUps.take(c, id);
       await sandboxes.get(id).resume();
       return toSandboxBody(sandboxes.get(id).info);
     },
@@ -130,7 +145,12 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
     },
 
     deleteSandbox: async ({ params: { id } }, c) => {
-      await host.as(c.get('principal')).delete(id);
+      const parked = lookUps.find(c);
+      if (parked === undefined) await host.as(c.get('principal')).delete(id);
+      else {
+        using _slot = lookUps.acquire(c);
+        await parked.delete(id);
+      }
       return undefined;
     },
   } satisfies Partial<Handlers>;
@@ -191,60 +211,6 @@ function toAudited({ name, labels, timeoutS, idle }: SandboxInfo) {
     idleTimeoutS: idle?.timeoutS ?? 0,
     savesItself: idle?.action === 'snapshot',
   };
-}
-
-/** Converts the body of a create request to options. */
-export function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSandboxOptions {
-  const { profile, image, pull, network, publish, service, name, labels, env } = body;
-  return {
-    ...(profile !== undefined && { rootfs: { kind: 'profile', name: profile } }),
-    ...(image !== undefined && toImageSource(image, pull)),
-    diskBytes: body.disk_bytes,
-    timeoutS: body.timeout_s,
-    ...(body.timeout_action === 'pause' && { timeoutAction: body.timeout_action }),
-    ...(body.auto_resume ? {} : { autoResume: false }),
-    ...(body.idle_timeout_s > 0 && { idle: toIdleRule(body) }),
-    bootArgs: body.boot_args,
-    ...(network?.enabled === true && {
-      network: {
-        ...{ allowlist: network.allowlist, rules: network.rules, presets: network.presets },
-        log: network.log,
-      },
-    }),
-    ...(publish.length > 0 && { publish: toPorts(publish) }),
-    service,
-    name,
-    labels,
-    env,
-    secrets: body.secrets,
-    ifExists: body.if_exists,
-  };
-}
-
-function toIdleRule(body: Input<Routes['createSandbox']>['body']): IdleRule {
-  const { keep_last: keepLast, snapshot_expires_s: snapshotExpiresS } = body;
-  return {
-    timeoutS: body.idle_timeout_s,
-    action: body.idle_action,
-    ...(keepLast !== undefined && { keepLast }),
-    ...(snapshotExpiresS > 0 && { snapshotExpiresS }),
-  };
-}
-
-export function toPorts(publish: Input<Routes['createSandbox']>['body']['publish']): PublishedPort[] {
-  return publish.map(({ host_ip, host_port, guest_port }) => ({
-    ...(host_ip !== undefined && { hostIp: host_ip }),
-    hostPort: host_port,
-    guestPort: guest_port,
-  }));
-}
-
-function toImageSource(
-  { oci, path = '' }: NonNullable<Input<Routes['createSandbox']>['body']['image']>,
-  pull: PullMode,
-): Pick<CreateSandboxOptions, 'rootfs' | 'pull'> {
-  if (oci === undefined) return { rootfs: { kind: 'image', name: path, isPath: true } };
-  return { rootfs: { kind: 'image', name: oci }, pull };
 }
 
 /** Also with what lists do not show. */

@@ -23,7 +23,8 @@ import type { Input } from '../input/request-input.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
-import { callersOf, sortKeyOf, toPlacedRequest, toPorts, toSandboxBody } from './sandboxes.ts';
+import { toPorts } from './create-options.ts';
+import { callersOf, sortKeyOf, toPlacedRequest, toSandboxBody } from './sandboxes.ts';
 
 export function snapshotHandlers({ sandboxes: host, placement, bodyIdleMs }: HttpServices) {
   const limits = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };

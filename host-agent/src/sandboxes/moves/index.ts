@@ -15,6 +15,7 @@ import type { ParkedSandbox } from '../types.ts';
 import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
 import { assertStore, Departures } from './departures.ts';
 import { Drain } from './drain.ts';
+import { Offers } from './offers.ts';
 import { Prefetches } from './prefetches.ts';
 import type { MoveTables } from './tables.ts';
 
@@ -46,6 +47,7 @@ export class Moves {
   readonly departures: Departures | undefined;
   readonly arrivals: Arrivals | undefined;
   readonly prefetches: Prefetches | undefined;
+  readonly offers: Offers | undefined;
   readonly drain: Drain;
   readonly #departed: MoveTables['departures'];
   /** The oldest first. */
@@ -111,6 +113,8 @@ export class Moves {
           void sleep.adopt(sandbox);
         },
       });
+    const stopping = () => operations.signal();
+    this.offers = shared && new Offers({ context, store: shared.store, stopping, log });
     this.drain = new Drain({
       ...{ records: tables.drain, departures: this.departures, find, events: context.events, log },
       sandboxes: () => sandboxes.values(),

@@ -1,4 +1,5 @@
 // What snapshots need of the store that hosts share.
+import type { LimitsOptions } from '../../keys/index.ts';
 import type { StoredBinding } from '../../secrets/index.ts';
 import type { SnapshotStore } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
@@ -30,6 +31,7 @@ export type SharedOptions = {
     | 'parked'
     | 'ahead'
     | 'forgetSeen'
+    | 'usedBytes'
   >;
   readonly records: Table<StoredRecord>;
 };
@@ -41,4 +43,6 @@ export type SharedDeps = SharedOptions & {
   /** AppError conflict if it does not fit this host, invalid_argument. */
   readonly resolve: (manifest: ArchiveManifest, signal: AbortSignal) => Promise<ResolvedImport>;
   readonly admission: Pick<Admission, 'reserve'>;
+  /** Of a tenant, as it is now. */
+  readonly quotaOf: LimitsOptions['quotaOf'];
 };

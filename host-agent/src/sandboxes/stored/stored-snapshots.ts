@@ -4,6 +4,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { raceSignal } from '../../lib/wait.ts';
+import type { StoredLimit } from '../../snapshot-store/index.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import { type Entry, noSnapshot, type SnapshotRecord } from '../snapshot-record.ts';
 import type { SnapshotInfo, SnapshotStorage } from '../types.ts';
@@ -265,7 +266,8 @@ export class StoredSnapshots {
     const startedAt = performance.now();
     const send = async () => {
       const description = await describeSnapshot(entry);
-      const upload = { id, tenant: record.owner?.tenant, description, files: partsOf(saved) };
+      const tenant = record.owner?.tenant;
+      const upload = { id, tenant, description, files: partsOf(saved), limit: this.#limitOf(tenant) };
       return await store.upload(upload, signal);
     };
     try {
@@ -288,6 +290,11 @@ export class StoredSnapshots {
       if (!isAppError(error) || error.code !== 'not_found') throw error;
       await local.remove(id, 'store');
     }
+  }
+
+  #limitOf(tenant: string | undefined): StoredLimit | undefined {
+    const max = tenant === undefined ? undefined : this.#deps.quotaOf(tenant)?.max_stored_bytes;
+    return max === undefined ? undefined : { max, whose: `tenant ${JSON.stringify(tenant)}` };
   }
 
   async #remove(id: string): Promise<void> {

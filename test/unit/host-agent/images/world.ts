@@ -170,7 +170,7 @@ export class World {
       converter: { runtime, script: HELPERS.converter },
       maxBytes,
       allowedDirs,
-      depot,
+      sharing: depot && { depot, withdrawals: store.table('image_withdrawals') as Table<never> },
       ...limits,
       faults,
       log: pino({ level: 'silent' }),

@@ -27,6 +27,7 @@ t.test('failed requests count, and counting costs no more for many', async (t) =
     policyOfOwner: () => undefined,
     sandboxes: () => [],
     snapshots: () => [],
+    storedBytes: () => 0,
     publishPorts: [],
   });
   const ask = () => limits.admit({ principal: caller }, WANTED)[Symbol.dispose]();
@@ -51,6 +52,7 @@ t.test('a refusal names the policy, the quota, or both', async (t) => {
     policyOfOwner: () => undefined,
     sandboxes: () => [],
     snapshots: () => [],
+    storedBytes: () => 0,
     publishPorts: [],
   });
   const refuse = (principal: typeof caller & { policy?: object }) => () =>
@@ -100,6 +102,7 @@ t.test('the use of limits counts what the refusals count', async (t) => {
     policyOfOwner: () => undefined,
     sandboxes: () => sandboxes,
     snapshots: () => [{ key: 'k', tenant }, { key: 'other', tenant }, undefined],
+    storedBytes: () => 0,
     publishPorts: [],
   });
   t.same(limits.usage(OPERATOR), []);
