@@ -1,12 +1,15 @@
 // What rules cost: a network that is made with an allowlist, with rules and with all of a preset, in turn; and a change
-// of the policy until it holds, beside a guest whose connection it closes. Guests are namespaces. It runs in its own
-// network namespace. usage: [ROUNDS=40] node test/bench/egress.ts
+// of the policy until it holds, beside a guest whose connection it closes. Guests are namespaces; real ones are created
+// with rules that inspect and with rules that do not, in turn. It runs in its own network namespace.
+// usage: [ROUNDS=40] [ONLY=create] node test/bench/egress.ts
 import '../support/network/own-network.ts';
 import t from 'tap';
 import type { NetworkPolicy } from '../../host-agent/src/network/index.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { openEgressLab, SSH } from '../support/network/egress-lab.ts';
 import { WEB_IP } from '../support/network/lab.ts';
 import { until } from '../support/until.ts';
+import { settle } from './settled.ts';
 
 t.setTimeout(0);
 const ROUNDS = Number(process.env.ROUNDS ?? 40);
@@ -27,8 +30,9 @@ const median = (values: readonly number[]): number =>
 const ms = (value: number): string => value.toFixed(1);
 
 const { lab, open } = await openEgressLab(t);
+const skip = process.env.ONLY === 'create';
 
-t.test('a network is made', async () => {
+t.test('a network is made', { skip }, async () => {
   const network = await lab.openNetwork();
   const make = async (policy: NetworkPolicy): Promise<number> => {
     const slot = await network.allocate();
@@ -60,7 +64,7 @@ t.test('a network is made', async () => {
   await network.close();
 });
 
-t.test('a change until it holds', async (t) => {
+t.test('a change until it holds', { skip }, async (t) => {
   const other = { host: 'other.test', protocol: 'tcp', ports: [22] } as const;
   const [wide, narrow] = [[SSH, other], [other]];
   const { change, background } = await open(t, { rules: wide });
@@ -96,4 +100,40 @@ t.test('a change until it holds', async (t) => {
     nothing.push(performance.now() - startedAt);
   }
   console.error(`change without connections: ${ms(median(nothing))} ms`);
+});
+
+t.test('a create of a real guest', async (t) => {
+  const daemon = await startDaemon(t, { flags: ['--dns-upstream', lab.names.address] });
+  const { api } = daemon;
+  const rule = { host: 'ok.test', protocol: 'tls', ports: [443] };
+  const networks = [
+    ['without a network', undefined],
+    ['passed on', { enabled: true, rules: [rule] }],
+    ['inspected', { enabled: true, rules: [{ ...rule, tls: 'inspect' }] }],
+  ] as const;
+  const times = new Map(networks.map(([name]) => [name, [] as number[]]));
+  const create = async ([name, network]: (typeof networks)[number], isCounted: boolean) => {
+    const startedAt = performance.now();
+    const { id } = await api.create({ ...(network && { network }) });
+    const createdAt = performance.now();
+    // The authority is there before the first command.
+    await api.sh(id, 'true');
+    if (isCounted) times.get(name)?.push(createdAt - startedAt, performance.now() - startedAt);
+    await api.delete(id);
+  };
+  for (const each of networks) await create(each, false);
+  await settle(daemon);
+  await settle(daemon, { network: networks[1][1] });
+  for (let round = 0; round < ROUNDS; round++)
+    for (const each of round % 2 === 0 ? networks : networks.toReversed()) await create(each, true);
+  const [until, ran] = [0, 1].map(
+    (which) => (values: readonly number[]) => values.filter((_, at) => at % 2 === which),
+  );
+  const base = times.get('passed on') ?? [];
+  for (const [name, values] of times) {
+    const more = values.map((value, at) => value - (base[at] ?? 0));
+    const show = (part = until) =>
+      `${ms(median(part?.(values) ?? []))} ms, +${ms(median(part?.(more) ?? []))} in pairs`;
+    console.error(`create ${name}: ${show()}; until a command ran: ${show(ran)}`);
+  }
 });
