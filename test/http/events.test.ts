@@ -116,8 +116,8 @@ t.test('filters and ids of any length and kind get a clear answer', async (t) =>
     [`sandbox=${`${ID},`.repeat(MAX_EVENT_FILTERS)}${ID}`, 400, /64 at most/],
     [`sandbox=${','.repeat(10_000)}`, 400, /64 at most/],
     ['last_event_id=x', 400, /malformed/],
-    [`last_event_id=${journal.toId(9)}`, 410, /none of this daemon/],
-    ['last_event_id=00000000-1', 410, /none of this daemon/],
+    [`last_event_id=${journal.toId(9)}`, 410, /not an event of this daemon/],
+    ['last_event_id=00000000-1', 410, /not an event of this daemon/],
   ];
   for (const [query, status, error] of refusals)
     t.match(await ask(app, 'GET', `/events?${query}`), { status, error }, query.slice(0, 40));

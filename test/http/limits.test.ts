@@ -99,7 +99,7 @@ t.test('defaults count, and every limit that is passed is named at once', async 
   t.match(await ask('POST', '/sandboxes', { vcpus: 2, memory_mib: 129, service: { cmd: ['x'] } }), {
     status: 403,
     error:
-      /vcpus 2 .*memory_mib 129 .*timeout_s 0, which is no end, .*profile "base" .*a service needs exec: operation exec is not among create; sandboxes of this key 1 is over max_sandboxes 0/,
+      /vcpus 2 .*memory_mib 129 .*timeout_s 0, which means no end, .*profile "base" .*a service needs exec: operation exec is not among create; sandboxes of this key 1 is over max_sandboxes 0/,
   });
   t.match(await ask('POST', '/sandboxes'), {
     status: 403,

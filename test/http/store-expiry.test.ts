@@ -91,7 +91,7 @@ t.test('a time that was never uploaded reaches the bucket when the snapshot is g
   s3.fault = (method) => (method === 'PUT' ? { status: 403, code: 'AccessDenied' } : undefined);
   t.equal((await a.ask('PATCH', `/snapshots/${id}`, { expires_s: 1 })).status, 200);
   await eventually(async () => (await readdir(join(a.home.dataDir, 'snapshots'))).length === 0);
-  t.same((await a.list()).snapshots, []);
+  await eventually(async () => (await a.list()).snapshots.length === 0);
   s3.fault = () => undefined;
   await eventually(() => a.store.table('stored_snapshots').get(id) === undefined);
   t.same((await a.list()).snapshots, []);

@@ -71,7 +71,7 @@ t.test('a page that the operator let in uses sandboxes with its key', async (t) 
         return { wrong: await why('sbk_wrong'), none: await why(''), expired: await why('${expired}'), narrow: await why('${narrow}') };`),
     );
     t.match(seen, {
-      wrong: [/^UnauthorizedError: .*none of this/, /^UnauthorizedError: .*none of this/],
+      wrong: [/^UnauthorizedError: .*no such key/, /^UnauthorizedError: .*no such key/],
       none: [/^UnauthorizedError: no key/, /^UnauthorizedError: no key/],
       expired: [/^UnauthorizedError: .*expired/, /^UnauthorizedError: .*expired/],
       narrow: [/^ForbiddenError: .*exec/, /^ForbiddenError: .*exec/],

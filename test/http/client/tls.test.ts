@@ -104,7 +104,7 @@ t.test('a key that is missing, wrong, expired, revoked or too narrow is an error
   await keyring.registry.revoke('gone');
   const cases: [string, RegExp][] = [
     ['', /no key came/],
-    ['sbk_wrong', /none of this daemon/],
+    ['sbk_wrong', /no such key/],
     [expired, /expired/],
     [revoked, /revoked/],
   ];

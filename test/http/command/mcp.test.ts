@@ -120,7 +120,7 @@ t.test('text files: empty ones, long lines, bytes that are no text, edits', asyn
   serveFile(`GIF8 is a format, GIF89a too\n`);
   t.equal((await read()).text, 'GIF8 is a format, GIF89a too');
   serveFile(Buffer.from('a\xffb', 'latin1'));
-  t.match((await read()).text, /^a\ufffdb\n\[\ufffd .*no UTF-8\]$/);
+  t.match((await read()).text, /^a\ufffdb\n\[\ufffd .*not UTF-8\]$/);
   serveFile('a'.repeat(2 ** 20));
   const blow = { path: '/x', old_text: 'a', new_text: 'b'.repeat(1000), replace_all: true };
   t.match(await call('edit_file', blow), { isError: true, text: /too long/ });

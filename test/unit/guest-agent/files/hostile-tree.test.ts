@@ -71,7 +71,7 @@ t.test(
       t.same(readdirSync(join(dir, 'copy')), ['d', 'one'], path);
       rmSync(join(dir, 'copy'), { recursive: true });
     }
-    const notDirectory = { code: 'invalid_argument', message: /no directory/ };
+    const notDirectory = { code: 'invalid_argument', message: /not a directory/ };
     for (const path of ['/d/one/', '/d/one/.', '/link/', '/file/']) {
       await t.rejects(call(path, { remove: {} }), notDirectory, path);
       await t.rejects(call(path, { move: { to: to('/moved') } }), notDirectory, path);

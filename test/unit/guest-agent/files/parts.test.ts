@@ -181,7 +181,7 @@ t.test('each error of the kernel has its code and words', async (t) => {
   const { errno } = constants;
   for (const [number, code, words] of [
     [errno.ENOENT, 'not_found', /^"f" does not exist$/],
-    [errno.ENOTDIR, 'not_directory', /no directory$/],
+    [errno.ENOTDIR, 'not_directory', /not a directory$/],
     [errno.EISDIR, 'is_directory', /is a directory$/],
     [errno.EACCES, 'permission_denied', /permission denied/],
     [errno.EPERM, 'permission_denied', /not permitted/],

@@ -211,7 +211,7 @@ t.test('the end of a directory is told', async (t) => {
   const refused = [
     [join(dir, 'missing'), {}, /^not_found/],
     [join(dir, 'above'), { root: dir }, /^not_found/],
-    ['/etc/passwd', {}, /^invalid_argument.*no directory/],
+    ['/etc/passwd', {}, /^invalid_argument.*not a directory/],
     [dir, { user: 'no-such-user' }, /^invalid_argument/],
   ] as const;
   for (const [path, options, message] of refused)

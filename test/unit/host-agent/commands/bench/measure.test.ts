@@ -183,8 +183,8 @@ t.test('a page, and two results side by side', async (t) => {
 
 t.test('what is no result is refused with a reason', async (t) => {
   const dir = t.testdir({ 'a.json': '{', 'b.json': '{"format":"other"}' });
-  await t.rejects(readResult(join(dir, 'a.json')), { message: /no JSON/ });
-  await t.rejects(readResult(join(dir, 'b.json')), { message: /no result of sandboxd-bench\/1: format/ });
+  await t.rejects(readResult(join(dir, 'a.json')), { message: /not JSON/ });
+  await t.rejects(readResult(join(dir, 'b.json')), { message: /not a result of sandboxd-bench\/1: format/ });
   await t.rejects(readResult(join(dir, 'c.json')), { code: 'ENOENT' });
   writeFileSync(join(dir, 'd.json'), ' '.repeat(2 ** 20 + 1));
   await t.rejects(readResult(join(dir, 'd.json')), { message: /too long/ });
