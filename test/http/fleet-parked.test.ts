@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import t, { type Test } from 'tap';
 import { serveE2bDoor, serveIngress } from '../support/fleet/doors.ts';
 import { type Asked, ask, type Fleet, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
+import { NOT_AHEAD } from '../support/fleet/moves.ts';
 import { toHost } from '../support/fleet/ports.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
 import { startS3 } from '../support/s3/server.ts';
@@ -41,6 +42,7 @@ async function lose(t: Test, count: number, create: object = {}) {
   const host = (name: string, options: HostOptions = {}) =>
     fleet.host(name, {
       ...{ snapshotStore: openTestStore(t, settings).store, authenticator, ports, e2b: keyring },
+      moveTimes: NOT_AHEAD,
       ...options,
     });
   const a = await host('h0', { home });

@@ -44,7 +44,8 @@ t.test('stats, verify and gc', async (t) => {
   };
   t.match(await run(['store', 'stats'], env), {
     status: 0,
-    stdout: /^1 snapshots and 0 images of 2 MiB take 4 chunks of \d+ MiB\nacme: 1 snapshots, 2 chunks\n$/,
+    stdout:
+      /^1 snapshots and 0 images of 2 MiB take 4 chunks of \d+ MiB\nacme: 1 snapshots, 2 chunks of \d+ MiB\n$/,
   });
   t.match(await run(['store', 'gc'], env), { status: 0, stdout: /4 chunks: 0 deleted .* 2 unused ones/ });
   s3.age(25 * 3_600_000);

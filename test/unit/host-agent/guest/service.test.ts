@@ -240,7 +240,7 @@ t.test('a status has the values of the guest, in whole seconds and within bounds
     spec: { ...WIRE, stopGraceMs: 7999, makeCwd: false },
   });
   const status = await service.control('status');
-  t.match(status, { pid: 1, restarts: 0, uptimeMs: 8.64e15, liveRssBytes: 0 });
+  t.match(status, { pid: 1, restarts: 0, uptimeMs: Number.MAX_SAFE_INTEGER, liveRssBytes: 0 });
   t.equal(status.spec?.stop_grace_s, 7);
   t.same([status.startedUnixMs, status.lastExit, status.ring?.id], [undefined, undefined, '']);
 });
