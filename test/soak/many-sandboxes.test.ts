@@ -1,25 +1,24 @@
 // 200 sandboxes with rules and a secret at once, in real guests: forks have the policy of their source, also after a pause
-// and after a kill of their egressd or gateway, and nothing of them is left. Only with SOAK=1 (SANDBOXES=, default 200):
-// other tests have each step for a few sandboxes. It prints what they cost.
-import '../../support/network/own-network.ts';
+// and after a kill of their egressd or gateway, and nothing of them is left. A part of `make soak`
+// (SANDBOXES=, default 200): tests of `vm` have each step for a few sandboxes. It prints what they cost.
+import '../support/network/own-network.ts';
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
-import { smaps } from '../../bench/processes.ts';
-import { median, quantile } from '../../bench/stats.ts';
-import type { SandboxJson } from '../../support/api.ts';
-import { leftovers, startDaemon } from '../../support/daemon.ts';
-import { openInternet } from '../../support/internet/index.ts';
-import { findViolations } from '../../support/invariants.ts';
-import { findNetworkViolations } from '../../support/network/violations.ts';
-import { settled } from '../../support/settled.ts';
-import { scaled } from '../../support/time-scale.ts';
-import { listVmms } from '../../support/vmms.ts';
+import { Leaves, makeAuthority } from '../../host-agent/src/network/authority/index.ts';
+import { smaps } from '../bench/processes.ts';
+import { median, quantile } from '../bench/stats.ts';
+import type { SandboxJson } from '../support/api.ts';
+import { leftovers, startDaemon } from '../support/daemon.ts';
+import { openInternet } from '../support/internet/index.ts';
+import { findViolations } from '../support/invariants.ts';
+import { findNetworkViolations } from '../support/network/violations.ts';
+import { settled } from '../support/settled.ts';
+import { scaled } from '../support/time-scale.ts';
+import { listVmms } from '../support/vmms.ts';
 
-const IS_SOAK = process.env.SOAK === '1';
 const FORKS = Number(process.env.SANDBOXES ?? 200) - 1;
 const SAMPLE = 20;
 const FORKS_OF_A_CALL = 10;
@@ -95,7 +94,7 @@ const seconds = (times: readonly number[]): string =>
 const mib = (values: readonly number[]): string =>
   `${values.length}: median ${median(values).toFixed(2)} MiB, all ${values.reduce((a, b) => a + b, 0).toFixed(0)} MiB`;
 
-t.test(`${FORKS + 1} sandboxes with rules, forked and woken`, { skip: !IS_SOAK }, async (t) => {
+t.test(`${FORKS + 1} sandboxes with rules, forked and woken`, async (t) => {
   const daemon = await startDaemon(t, {
     flags: [
       ...internet.daemonFlags,
