@@ -1,6 +1,7 @@
 // What is sent and fetched ahead: files become later ones by what differs, and a copy is found by its departure alone.
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -79,6 +80,26 @@ t.test('a file becomes a later one by what differs', async (t) => {
   content.get('memory')?.set(0, undefined);
   await store.download(last, { memory: copy }, SIGNAL, { content });
   t.ok(readFileSync(copy).equals(Buffer.concat([d, c, b, a, zeros, zeros])));
+});
+
+t.test('a disk that takes a part of a chunk fails the download', async (t) => {
+  const { store, copy, send } = await prepare(t);
+  const small = `${copy}-disk`;
+  mkdirSync(small);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1536k,mode=700', 'none', small]);
+  } catch {
+    t.comment('not tested: no right to mount');
+    return;
+  }
+  t.teardown(() => execFileSync('umount', [small]));
+  const size = 2 * CHUNK_BYTES;
+  const manifest = await send([randomBytes(size)], size);
+  const content = new Map<string, FileContent>();
+  await t.rejects(store.download(manifest, { memory: join(small, 'memory') }, SIGNAL, { content }), {
+    code: 'ENOSPC',
+  });
+  t.ok([...(content.get('memory')?.values() ?? [])].includes(undefined), 'it is not taken for whole');
 });
 
 t.test('a copy is found by the beginning of its departure, and opens under its own name alone', async (t) => {
