@@ -56,7 +56,8 @@ async function lose(t: Test, count: number, create: object = {}) {
   }
   const node = fleet.api.objects.get('nodes', '', 'h0');
   fleet.api.objects.change('nodes', node, { spec: { unschedulable: true } });
-  await until(() => podsOf(fleet).length === 2 * count, 'all are offered');
+  const stored = (id: string) => [...s3.objects.keys()].some((key) => key.includes(`/sandboxes/${id}/`));
+  await until(() => ids.every(stored), 'all are offered');
   await a.crash();
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   for (const pod of podsOf(fleet)) {
@@ -68,7 +69,6 @@ async function lose(t: Test, count: number, create: object = {}) {
   await until(() => podsOf(fleet).length === 0 && gateway.map.size === 0, 'none has a place');
   const askAs = (key: string, method: string, path: string, body?: object): Promise<Asked> =>
     ask(url, method, path, body, as(key, JSON_ANSWER));
-  const stored = (id: string) => [...s3.objects.keys()].some((key) => key.includes(`/sandboxes/${id}/`));
   const countOf = (id: string) => hosts.filter(({ daemon }) => daemon.manager.find(id) !== undefined).length;
   return {
     fleet,
@@ -150,6 +150,13 @@ t.test('its tenant sees, uses and deletes it; for another one it is not there', 
   t.match(await askAs(acme, 'POST', `/sandboxes/${used}/exec`, RUN), { status: 200, body: { exit_code: 0 } });
   t.equal(countOf(used), 1);
   t.match(await askAs(acme, 'GET', `/sandboxes/${used}`), { status: 200, body: { state: 'running' } });
+  const has = hosts.find(({ daemon }) => daemon.manager.find(used) !== undefined);
+  const asGateway = async (id: string) => {
+    const headers = { authorization: `Bearer ${other}`, 'sandboxd-parked': 'ask', ...JSON_ANSWER };
+    const { status, body } = await ask(has?.url ?? '', 'POST', `/sandboxes/${id}/exec`, RUN, headers);
+    return { status, error: String(body.error).replaceAll(id, 'x') };
+  };
+  t.same(await asGateway(used), await asGateway(never), 'a host says no more to who asks as a gateway does');
   t.match(await askAs(acme, 'PATCH', `/sandboxes/${changed}`, { labels: { a: 'b' } }), {
     status: 200,
     body: { labels: { a: 'b' } },
