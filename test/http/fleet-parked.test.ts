@@ -267,6 +267,45 @@ t.test('two gateways at once, and a host that comes back: one host has it, or no
   t.equal(stored(deleted), false);
 });
 
+t.test('a delete wins while no host can take it, and while one fetches it', async (t) => {
+  const { fleet, ids, acme, other, askAs, countOf, stored, s3 } = await lose(t, 2);
+  const [unplaced = '', fetched = ''] = ids;
+  const cordon = (unschedulable: boolean): void => {
+    for (const name of ['h1', 'h2'])
+      fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), {
+        spec: { unschedulable },
+      });
+  };
+  cordon(true);
+  t.equal((await askAs(acme, 'POST', `/sandboxes/${unplaced}/exec`, RUN)).status, 503);
+  await until(() => podsOf(fleet).length === 1, 'it waits for a host');
+  t.match(await askAs(acme, 'GET', `/sandboxes/${unplaced}`), { status: 200, body: { state: 'paused' } });
+  t.not((await askAs(other, 'DELETE', `/sandboxes/${unplaced}`)).status, 204);
+  t.ok(stored(unplaced));
+  t.equal((await askAs(acme, 'DELETE', `/sandboxes/${unplaced}`)).status, 204);
+  t.notOk(stored(unplaced));
+  cordon(false);
+  await until(() => podsOf(fleet).length === 0, 'its place goes');
+
+  const gate = Promise.withResolvers<void>();
+  let fetches = 0;
+  s3.fault = async (method, key) => {
+    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
+    fetches += 1;
+    await gate.promise;
+    return undefined;
+  };
+  const waiting = askAs(acme, 'POST', `/sandboxes/${fetched}/exec`, RUN);
+  await until(() => fetches > 0, 'a host fetches it');
+  t.equal((await askAs(acme, 'DELETE', `/sandboxes/${fetched}`)).status, 204);
+  gate.resolve();
+  await until(() => podsOf(fleet).length === 0, 'and its place goes');
+  t.not((await waiting).status, 200);
+  t.equal(countOf(fetched), 0);
+  t.notOk(stored(fetched));
+  t.equal((await askAs(acme, 'GET', `/sandboxes/${fetched}`)).status, 404);
+});
+
 t.test('one key has the store asked so often, and others go on', async (t) => {
   const { acme, other, askAs, s3, ids, gateway } = await lose(t, 1);
   await askAs(acme, 'GET', `/sandboxes/${ids[0]}`);

@@ -131,3 +131,22 @@ t.test('a copy is found by the beginning of its departure, and opens under its o
     'one that is left is collected',
   );
 });
+
+t.test('what a delete could not remove goes with the next collection', async (t) => {
+  const { store, collector, path, id } = await prepare(t);
+  const other = `${newId('sbx')}/${DEPARTURE}`;
+  const third = `${newId('sbx')}/${DEPARTURE}`;
+  writeFileSync(path, randomBytes(5));
+  for (const each of [id, other, third])
+    await store.upload(
+      { id: each, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
+      SIGNAL,
+    );
+  t.ok(await store.parked.claimDeleted(id));
+  t.ok(await store.parked.claim(other, 'a host'));
+  await collector.collect(SIGNAL);
+  t.equal(await store.read(id), undefined);
+  t.match(await store.read(other), { id: other }, 'a host that has claimed one may need it still');
+  t.match(await store.read(third), { id: third });
+  t.notOk(await store.parked.claim(id, 'a host'), 'and no host takes it');
+});
