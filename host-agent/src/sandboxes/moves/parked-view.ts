@@ -16,7 +16,7 @@ const MISSING = ['not_found'];
 type ParkedViewDeps = {
   readonly moves: Pick<Moves, 'takeOver' | 'describe' | 'offers'>;
   readonly isVisible: (owner: Owner | undefined) => boolean;
-  /** A sandbox that this host has, whoever may see it. */
+  /** A sandbox that this host has, of any owner. */
   readonly findHere: (id: string) => { readonly record: Pick<SandboxRecord, 'owner'> } | undefined;
 };
 
