@@ -58,7 +58,8 @@ async function lose(t: Test, count: number, create: object = {}) {
   }
   const node = fleet.api.objects.get('nodes', '', 'h0');
   fleet.api.objects.change('nodes', node, { spec: { unschedulable: true } });
-  await until(() => podsOf(fleet).length === 2 * count, 'all are offered');
+  const stored = (id: string) => [...s3.objects.keys()].some((key) => key.includes(`/sandboxes/${id}/`));
+  await until(() => ids.every(stored), 'all are offered');
   await a.crash();
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   for (const pod of podsOf(fleet)) {
@@ -70,7 +71,6 @@ async function lose(t: Test, count: number, create: object = {}) {
   await until(() => podsOf(fleet).length === 0 && gateway.map.size === 0, 'none has a place');
   const askAs = (key: string, method: string, path: string, body?: object): Promise<Asked> =>
     ask(url, method, path, body, as(key, JSON_ANSWER));
-  const stored = (id: string) => [...s3.objects.keys()].some((key) => key.includes(`/sandboxes/${id}/`));
   const countOf = (id: string) => hosts.filter(({ daemon }) => daemon.manager.find(id) !== undefined).length;
   return {
     fleet,
@@ -152,6 +152,13 @@ t.test('its tenant sees, uses and deletes it; for another one it is not there', 
   t.match(await askAs(acme, 'POST', `/sandboxes/${used}/exec`, RUN), { status: 200, body: { exit_code: 0 } });
   t.equal(countOf(used), 1);
   t.match(await askAs(acme, 'GET', `/sandboxes/${used}`), { status: 200, body: { state: 'running' } });
+  const has = hosts.find(({ daemon }) => daemon.manager.find(used) !== undefined);
+  const asGateway = async (id: string) => {
+    const headers = { authorization: `Bearer ${other}`, 'sandboxd-parked': 'ask', ...JSON_ANSWER };
+    const { status, body } = await ask(has?.url ?? '', 'POST', `/sandboxes/${id}/exec`, RUN, headers);
+    return { status, error: String(body.error).replaceAll(id, 'x') };
+  };
+  t.same(await asGateway(used), await asGateway(never), 'a host says no more to who asks as a gateway does');
   t.match(await askAs(acme, 'PATCH', `/sandboxes/${changed}`, { labels: { a: 'b' } }), {
     status: 200,
     body: { labels: { a: 'b' } },
@@ -260,6 +267,45 @@ t.test('two gateways at once, and a host that comes back: one host has it, or no
   t.equal(countOf(woken), 1);
   t.not((await askAs(acme, 'GET', `/sandboxes/${deleted}`)).status, 200);
   t.equal(stored(deleted), false);
+});
+
+t.test('a delete wins while no host can take it, and while one fetches it', async (t) => {
+  const { fleet, ids, acme, other, askAs, countOf, stored, s3 } = await lose(t, 2);
+  const [unplaced = '', fetched = ''] = ids;
+  const cordon = (unschedulable: boolean): void => {
+    for (const name of ['h1', 'h2'])
+      fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), {
+        spec: { unschedulable },
+      });
+  };
+  cordon(true);
+  t.equal((await askAs(acme, 'POST', `/sandboxes/${unplaced}/exec`, RUN)).status, 503);
+  await until(() => podsOf(fleet).length === 1, 'it waits for a host');
+  t.match(await askAs(acme, 'GET', `/sandboxes/${unplaced}`), { status: 200, body: { state: 'paused' } });
+  t.not((await askAs(other, 'DELETE', `/sandboxes/${unplaced}`)).status, 204);
+  t.ok(stored(unplaced));
+  t.equal((await askAs(acme, 'DELETE', `/sandboxes/${unplaced}`)).status, 204);
+  t.notOk(stored(unplaced));
+  cordon(false);
+  await until(() => podsOf(fleet).length === 0, 'its place goes');
+
+  const gate = Promise.withResolvers<void>();
+  let fetches = 0;
+  s3.fault = async (method, key) => {
+    if (method !== 'GET' || !/chunks\//.test(key)) return undefined;
+    fetches += 1;
+    await gate.promise;
+    return undefined;
+  };
+  const waiting = askAs(acme, 'POST', `/sandboxes/${fetched}/exec`, RUN);
+  await until(() => fetches > 0, 'a host fetches it');
+  t.equal((await askAs(acme, 'DELETE', `/sandboxes/${fetched}`)).status, 204);
+  gate.resolve();
+  await until(() => podsOf(fleet).length === 0, 'and its place goes');
+  t.not((await waiting).status, 200);
+  t.equal(countOf(fetched), 0);
+  t.notOk(stored(fetched));
+  t.equal((await askAs(acme, 'GET', `/sandboxes/${fetched}`)).status, 404);
 });
 
 t.test('one key has the store asked so often, and others go on', async (t) => {

@@ -5,6 +5,7 @@ import { open, stat } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { openProcessFile } from '../lib/untrusted-path.ts';
+import { writeFully } from '../lib/write-fully.ts';
 import type { GuestMemory } from './engine.ts';
 import { type Mapping, mappedFile, readChangedRanges } from './mapping.ts';
 
@@ -59,7 +60,7 @@ export async function copyOwnPages(pid: number, mappings: readonly Mapping[], ta
         const length = Math.min(CHUNK_BYTES, range.offset + range.length - at);
         const { bytesRead } = await source.read(buffer, 0, length, mapping.startAddress + at);
         if (bytesRead === 0) throw new Error(`cannot read the memory of process ${pid}`);
-        await sink.write(buffer, 0, bytesRead, mapping.fileOffset + at);
+        await writeFully(sink, buffer.subarray(0, bytesRead), mapping.fileOffset + at);
         at += bytesRead;
       }
     }

@@ -2,6 +2,7 @@
 // Written while the VMM exists, when the file must not change; applied after its end, as often as a crash demands.
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
+import { writeFully } from '../lib/write-fully.ts';
 import { type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
 
 /*
@@ -222,9 +223,4 @@ async function readFully(file: FileHandle, into: Buffer, position: number): Prom
     if (bytesRead === 0) throw new Error('the memory of a guest or its file ends early');
     have += bytesRead;
   }
-}
-
-async function writeFully(file: FileHandle, from: Buffer, position: number): Promise<void> {
-  for (let done = 0; done < from.length; )
-    done += (await file.write(from, done, from.length - done, position + done)).bytesWritten;
 }

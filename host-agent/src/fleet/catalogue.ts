@@ -35,6 +35,8 @@ export type Place = {
   readonly move?: string | undefined;
   /** Between two hosts: which of them has it is about to change. */
   readonly isMoving?: boolean | undefined;
+  /** For one that only the snapshot store has: no host has taken it yet, as far as the engine knows. */
+  readonly isAwaited?: boolean | undefined;
   /** Name of the host; absent until the engine has chosen one. */
   readonly host?: string | undefined;
   readonly vcpus: number;

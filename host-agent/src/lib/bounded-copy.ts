@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { copyFile, type FileHandle, open, rm } from 'node:fs/promises';
 import { AppError } from './errors.ts';
 import { pathOf } from './held-path.ts';
+import { writeFully } from './write-fully.ts';
 
 const CHUNK_BYTES = 1 << 20;
 const ZEROS = Buffer.alloc(CHUNK_BYTES);
@@ -50,7 +51,7 @@ export async function copyBounded(from: FileHandle, to: string, options: CopyOpt
   await using copy = await open(to, 'wx', 0o600);
   let bytes = 0;
   for await (const chunk of readPieces(from, signal)) {
-    if (!chunk.equals(ZEROS.subarray(0, chunk.length))) await copy.write(chunk, 0, chunk.length, bytes);
+    if (!chunk.equals(ZEROS.subarray(0, chunk.length))) await writeFully(copy, chunk, bytes);
     bytes = assertSize(bytes + chunk.length);
   }
   await copy.truncate(bytes);

@@ -241,8 +241,8 @@ export class TenantView implements Sandboxes {
   }
 
   get parked(): ParkedView {
-    const isHere = (id: string): boolean => this.#host.find(id) !== undefined;
-    return new ParkedView({ moves: this.#host.moves, isVisible: this.#isVisible, isHere });
+    const findHere = (id: string) => this.#host.find(id);
+    return new ParkedView({ moves: this.#host.moves, isVisible: this.#isVisible, findHere });
   }
 
   async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {

@@ -2,6 +2,7 @@
 import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { writeFully } from '../lib/write-fully.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import { chunkLength, type StoredFile, type StoreManifest } from './manifest.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -59,7 +60,7 @@ export async function downloadFiles(
     const write = async (index: number, bytes: Buffer, name: string | undefined): Promise<void> => {
       has.set(index, undefined);
       ranges.push({ offset: index * CHUNK_BYTES, length: bytes.length });
-      await file.write(bytes, 0, bytes.length, index * CHUNK_BYTES);
+      await writeFully(file, bytes, index * CHUNK_BYTES);
       if (name === undefined) has.delete(index);
       else has.set(index, name);
     };

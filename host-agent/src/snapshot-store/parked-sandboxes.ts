@@ -1,7 +1,7 @@
 // Who owns a paused sandbox that is in the bucket: the host that wrote its claim. The server writes a claim only where
 // there is none, so that exactly one host can; the one that the sandbox leaves takes it back in the same way.
 import { randomUUID } from 'node:crypto';
-import { AppError } from '../lib/errors.ts';
+import { AppError, isAppError } from '../lib/errors.ts';
 import { idOfPath, PARKED } from './manifest.ts';
 import type { Bucket } from './s3/bucket.ts';
 import type { StoreKeys } from './store-keys.ts';
@@ -38,6 +38,16 @@ export class ParkedSandboxes {
   /** No host has it, and none can from now on. As `claim`. */
   async claimDeleted(parkedId: string, signal?: AbortSignal): Promise<boolean> {
     return await this.claim(parkedId, DELETED, signal);
+  }
+
+  /** Whether a delete claimed it: its manifest is of no use to any host. */
+  async isDeleted(parkedId: string, signal?: AbortSignal): Promise<boolean> {
+    try {
+      return (await this.readClaim(parkedId, signal)) === DELETED;
+    } catch (error) {
+      if (isAppError(error) && error.code === 'internal') return false;
+      throw error;
+    }
   }
 
   /** False if the holder of another token has it. True again when repeated, also after a lost answer. */

@@ -16,6 +16,7 @@ import {
   PARKED,
   type StoreManifest,
 } from './manifest.ts';
+import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
 import type { StoreKeys } from './store-keys.ts';
@@ -97,6 +98,7 @@ export class StoreCollector {
       }
     await this.#finishDeletes(signal);
     await this.#removeAhead(minAgeMs, signal);
+    await this.#removeDeleted(signal);
     let [snapshots, images] = [0, 0];
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
@@ -145,6 +147,15 @@ export class StoreCollector {
   async #removeAhead(minAgeMs: number, signal: AbortSignal): Promise<void> {
     for await (const page of this.#bucket.list(AHEAD, signal))
       for (const { key, agoMs } of page) if (agoMs >= minAgeMs) await this.#bucket.remove(key, signal);
+  }
+
+  /** What a delete could not remove: its claim keeps every host from it. */
+  async #removeDeleted(signal: AbortSignal): Promise<void> {
+    const parked = new ParkedSandboxes(this.#bucket, this.#keys);
+    const removeOne = async (id: string, signal: AbortSignal): Promise<void> => {
+      if (await parked.isDeleted(id, signal)) await this.#bucket.remove(manifestPath(id), signal);
+    };
+    for await (const page of parked.list(signal)) await forEachAtOnce(page, MAX_REQUESTS, removeOne, signal);
   }
 
   /** Reads every manifest and looks for every chunk; `isThorough` reads and decrypts the chunks, too. */

@@ -1,12 +1,15 @@
 // What the chunks of each tenant take in the bucket, which all hosts share: as a list of them has it, and what this
 // host has sent since.
 import { AppError } from '../lib/errors.ts';
+import { raceSignal } from '../lib/wait.ts';
 import type { Bucket } from './s3/bucket.ts';
 
 /** A list of 1000 chunks is a request. What other hosts send meanwhile is not counted yet. */
 const MAX_AGE_MS = 10_000;
 /** Or so many times as long as the list took. */
 const AGE_BY_DURATION = 4;
+/** Of a list, whichever upload waits for it. */
+const READ_MS = 10 * 60_000;
 
 type Use = { bytes: number; untilMs: number };
 
@@ -15,6 +18,8 @@ export class StoredUse {
   /** By the tenant in paths. */
   readonly #uses = new Map<string, Use>();
   readonly #reading = new Map<string, Promise<void>>();
+  /** When the last list of each failed. */
+  readonly #failedMs = new Map<string, number>();
 
   constructor(bucket: Bucket) {
     this.#bucket = bucket;
@@ -22,7 +27,9 @@ export class StoredUse {
 
   /** As it was last known; what is too old is read in the background. */
   last(tag: string): number {
-    if (this.#isOld(tag)) void this.#refresh(tag, AbortSignal.timeout(60_000)).catch(() => undefined);
+    const failedMs = this.#failedMs.get(tag) ?? Number.NEGATIVE_INFINITY;
+    if (this.#isOld(tag) && performance.now() - failedMs >= MAX_AGE_MS)
+      void this.#refresh(tag).catch(() => undefined);
     return this.#uses.get(tag)?.bytes ?? 0;
   }
 
@@ -35,7 +42,7 @@ export class StoredUse {
   ): Promise<void> {
     if (limit === undefined) return this.#add(tag, bytes);
     const { max, whose } = limit;
-    if (this.#isOld(tag)) await this.#refresh(tag, signal);
+    if (this.#isOld(tag)) await raceSignal(this.#refresh(tag), signal);
     const total = (this.#uses.get(tag)?.bytes ?? 0) + bytes;
     if (total <= max) return this.#add(tag, bytes);
     throw new AppError(
@@ -54,10 +61,18 @@ export class StoredUse {
     return performance.now() >= (this.#uses.get(tag)?.untilMs ?? Number.NEGATIVE_INFINITY);
   }
 
-  async #refresh(tag: string, signal: AbortSignal): Promise<void> {
+  /** All who wait share one list: none ends it for the others. */
+  async #refresh(tag: string): Promise<void> {
     let reading = this.#reading.get(tag);
     if (reading === undefined) {
-      reading = this.#read(tag, signal).finally(() => this.#reading.delete(tag));
+      reading = this.#read(tag, AbortSignal.timeout(READ_MS)).then(
+        () => void this.#failedMs.delete(tag),
+        (error: unknown) => {
+          this.#failedMs.set(tag, performance.now());
+          throw error;
+        },
+      );
+      reading = reading.finally(() => this.#reading.delete(tag));
       this.#reading.set(tag, reading);
     }
     await reading;

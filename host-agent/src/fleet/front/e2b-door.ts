@@ -171,12 +171,12 @@ export class E2bDoor implements ServedGateway {
       const { method = 'GET', url = '/' } = request;
       if (isOfItself && ['GET', 'HEAD', 'DELETE'].includes(method)) {
         const path = url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
-        const found = await this.#parked.own.ask(request, { path, signal });
+        const found = await this.#parked.own.ask(request, { id, path, signal });
         if (found === undefined) throw explain(error);
         return found;
       }
       const path = `/sandboxes/${id}/resume`;
-      const asked = { path, method: 'POST', authorization: toAuthorization(request) ?? '', signal };
+      const asked = { id, path, method: 'POST', authorization: toAuthorization(request) ?? '', signal };
       const found = await this.#parked.rest.ask(request, asked);
       if (found === undefined) throw explain(error);
       await this.#parked.rest.restore(id, found, signal);

@@ -282,7 +282,7 @@ export class FleetFront implements ServedGateway {
       return await this.#places.find(id, request);
     } catch (error) {
       if (route === undefined || !this.#parked.mayHave(id, error)) throw error;
-      const found = await this.#parked.ask(request, { path, signal });
+      const found = await this.#parked.ask(request, { id, path, signal });
       if (found === undefined) throw error;
       if (ANSWERED.has(route)) return found;
       await this.#parked.restore(id, found, signal);

@@ -23,13 +23,15 @@ const MAX_ASKED = 2;
 const KEPT_HEADERS = ['authorization', 'x-api-key', 'prefer', 'accept', 'x-request-id'];
 
 export type ParkedDeps = {
-  readonly catalogue: Pick<Catalogue, 'restore'>;
+  readonly catalogue: Pick<Catalogue, 'restore' | 'forget'>;
   readonly map: Pick<FleetMap, 'isCurrent' | 'find' | 'mayHave'>;
   readonly callers: Pick<Callers, 'find' | 'hosts'>;
   readonly connections: Pick<HostConnections, 'send'>;
 };
 
 export type Question = {
+  /** Of the sandbox. */
+  readonly id: string;
   readonly path: string;
   /** Absent: that of the request. */
   readonly method?: string;
@@ -66,9 +68,10 @@ export class Parked {
   mayHave(id: string, failure: unknown): boolean {
     if (!isId('sbx', id) || !isAppError(failure)) return false;
     const { map } = this.#deps;
+    const place = map.find(id);
     // A host may have it without a place, or only the store.
-    const isHidden = map.isCurrent && map.find(id) === undefined && map.mayHave(id);
-    return failure.code === 'not_found' || isHidden;
+    const isHidden = map.isCurrent && place === undefined && map.mayHave(id);
+    return failure.code === 'not_found' || isHidden || place?.isAwaited === true;
   }
 
   /**
@@ -79,7 +82,16 @@ export class Parked {
     const { signal } = question;
     this.#limits.count(clientOf(await this.#deps.callers.find(request, signal)));
     const found = await this.#send(request, question);
-    return found.answer.statusCode === 404 ? undefined : found;
+    const { statusCode = 502 } = found.answer;
+    if ((question.method ?? request.method) === 'DELETE' && statusCode < 300) this.#forgetPlace(question.id);
+    return statusCode === 404 ? undefined : found;
+  }
+
+  /** It was deleted before a host was found for it; a host that was found gives the place back itself. */
+  #forgetPlace(id: string): void {
+    const { map, catalogue } = this.#deps;
+    const place = map.find(id);
+    if (place?.isAwaited === true && place.host === undefined) void catalogue.forget(place);
   }
 
   /** As `ask`, of all that a host sees in the store; after the key of the request was checked. */
@@ -96,7 +108,7 @@ export class Parked {
 
   async #send(
     request: IncomingMessage,
-    { path, method, authorization, signal }: Question,
+    { path, method, authorization, signal }: Omit<Question, 'id'>,
   ): Promise<HostAnswer> {
     const kept = pickHostHeaders(request, authorization === undefined ? KEPT_HEADERS : []);
     const asked: HostRequest = {

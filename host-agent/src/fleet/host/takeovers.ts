@@ -2,8 +2,7 @@
 import type { Logger } from 'pino';
 import type { PlacedSize } from '../../http/index.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import { NOT_TAKEN } from '../kubernetes/moves.ts';
-import type { PlacePod } from '../kubernetes/pods.ts';
+import { NOT_TAKEN, type PlacePod } from '../kubernetes/pods.ts';
 import type { Action } from './decide.ts';
 import type { HostPods } from './host-pods.ts';
 import type { LocalSandboxes, PlaceRecords, TakeoverConditions } from './local-sandboxes.ts';

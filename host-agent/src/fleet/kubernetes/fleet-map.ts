@@ -6,7 +6,7 @@ import { NODES, PODS, readNode, readPod } from '../kube/objects.ts';
 import { type Change, Watch } from '../kube/watch.ts';
 import type { FleetSeal } from '../seal.ts';
 import { readAnyPlace } from './foreign-pods.ts';
-import { HOST_LABEL, PLACE_LABEL, type PlacePod, readHost, toPodName } from './pods.ts';
+import { HOST_LABEL, NOT_TAKEN, PLACE_LABEL, type PlacePod, readHost, toPodName } from './pods.ts';
 
 /** A Node that was deleted is made again by its host before that. */
 const GONE_MS = 60_000;
@@ -99,9 +99,14 @@ export class PodMap implements FleetMap {
     const source = all.find(({ leaves }) => leaves !== undefined);
     // A host that is not heard of takes nothing, or has: the one that it leaves knows.
     const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
-    const isMoving = isTaking && arrival.phase === 'Pending';
     const place = source ?? this.#findNamed(id) ?? arrival ?? all[0];
-    return place?.host === undefined ? place : { ...place, isMoving };
+    if (place === undefined) return undefined;
+    const isPending = arrival?.phase === 'Pending';
+    // A host that could not take it has nothing of it.
+    const isRefused = arrival?.phase === 'Failed' && arrival.reason === NOT_TAKEN;
+    const isAwaited = place === arrival && place.isRestored && (isPending || isRefused);
+    const isMoving = place.host !== undefined && ((isTaking && isPending) || (isAwaited && isRefused));
+    return { ...place, isMoving, isAwaited };
   }
 
   #findNamed(id: string): PlacePod | undefined {

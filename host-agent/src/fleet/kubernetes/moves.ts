@@ -9,7 +9,7 @@ import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
 import type { PlacePosts } from './place-posts.ts';
-import { ARRIVAL, type PlacePod, toOpened, toPod, toPodName } from './pods.ts';
+import { ARRIVAL, NOT_TAKEN, type PlacePod, toOpened, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
 const FORGIVEN_AFTER = 10;
@@ -265,6 +265,3 @@ function isPlaced(source: PlacePod, places: readonly PlacePod[]): boolean {
 function moveOf({ leaves, copied }: PlacePod): string | undefined {
   return leaves ?? copied;
 }
-
-/** Reason of an arrival whose host could not take its sandbox. */
-export const NOT_TAKEN = 'NotTaken';

@@ -152,6 +152,9 @@ export function toPod(
   };
 }
 
+/** Reason of an arrival whose host could not take its sandbox. */
+export const NOT_TAKEN = 'NotTaken';
+
 /** `over`: it is not fetched ahead any more, or cannot be. */
 export type Fetched = 'fetching' | 'ready' | 'over';
 

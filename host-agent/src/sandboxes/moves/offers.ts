@@ -45,7 +45,8 @@ export class Offers {
   #read: ReadonlyMap<string, Offer | undefined> = new Map();
   #untilMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
-  #outage: { readonly error: unknown; readonly atMs: number } | undefined;
+  /** What failed last. A list takes longer than a question about one. */
+  readonly #outages = new Map<'one' | 'all', { readonly error: unknown; readonly atMs: number }>();
 
   constructor(deps: OffersDeps) {
     this.#deps = deps;
@@ -53,7 +54,7 @@ export class Offers {
 
   /** As the store has it now. Rejects as the store does. */
   async find(id: string, signal: AbortSignal): Promise<Offer | undefined> {
-    return await this.#ask(async () => {
+    return await this.#ask('one', async () => {
       for (const departure of await this.#deps.store.parked.find(id, signal)) {
         const found = await this.#look(departure, signal);
         if (found?.offer !== undefined && !found.isTaken) return found.offer;
@@ -65,7 +66,7 @@ export class Offers {
   /** `problem`: why those of now could not be read. `isNow`: not as a moment ago. */
   async list({ isNow = false } = {}): Promise<{ readonly offers: Offer[]; readonly problem?: string }> {
     try {
-      if (isNow || performance.now() >= this.#untilMs) await this.#ask(() => this.#refresh(isNow));
+      if (isNow || performance.now() >= this.#untilMs) await this.#ask('all', () => this.#refresh(isNow));
       return { offers: [...this.#offered.values()] };
     } catch (error) {
       const problem = isAppError(error) ? firstLine(error) : 'the snapshot store does not answer in time';
@@ -74,15 +75,15 @@ export class Offers {
   }
 
   /** Not while the last question has failed a moment ago. */
-  async #ask<T>(question: () => Promise<T>): Promise<T> {
-    const { error, atMs } = this.#outage ?? { atMs: Number.NEGATIVE_INFINITY };
+  async #ask<T>(about: 'one' | 'all', question: () => Promise<T>): Promise<T> {
+    const { error, atMs } = this.#outages.get(about) ?? { atMs: Number.NEGATIVE_INFINITY };
     if (performance.now() - atMs < OUTAGE_MS) throw error;
     try {
       const found = await question();
-      this.#outage = undefined;
+      this.#outages.delete(about);
       return found;
     } catch (error) {
-      this.#outage = { error, atMs: performance.now() };
+      this.#outages.set(about, { error, atMs: performance.now() });
       throw error;
     }
   }
@@ -97,14 +98,18 @@ export class Offers {
   }
 
   /**
-   * No host can take it any more, and the one that it left forgets it. AppError exhausted if a host was faster,
-   * `upstream`.
+   * No host can take it any more, and the one that it left forgets it. What the bucket does not remove then is
+   * collected. AppError exhausted if a host was faster, `upstream`.
    */
   async remove({ info: { id, name, labels }, owner, place }: Offer, signal: AbortSignal): Promise<void> {
-    const { store, context } = this.#deps;
+    const { store, context, log } = this.#deps;
     const departure = parkedId(id, place.departure);
     if (!(await store.parked.claimDeleted(departure, signal))) throw movingSandbox(id);
-    await store.removeManifest(departure, signal);
+    await store
+      .removeManifest(departure, signal)
+      .catch((error: unknown) =>
+        log.warn({ sandbox: id, reason: firstLine(error) }, 'a deleted sandbox stays in the store'),
+      );
     this.#offered = new Map([...this.#offered].filter(([each]) => each !== id));
     context.events.emit({ kind: 'deleted', sandbox: id }, owner, { labels, ...(name && { name }) });
   }

@@ -4,7 +4,7 @@ import type { Owner } from '../../keys/index.ts';
 import { inSteps } from '../../lib/in-steps.ts';
 import { matchesFilter, type SandboxFilter } from '../filter.ts';
 import type { ParkedSandboxes } from '../interface.ts';
-import { noSandbox } from '../record.ts';
+import { noSandbox, type SandboxRecord } from '../record.ts';
 import type { DeletedSandboxes, ParkedSandbox, SandboxInfo } from '../types.ts';
 import type { Moves } from './index.ts';
 import type { Offer } from './offers.ts';
@@ -16,8 +16,8 @@ const MISSING = ['not_found'];
 type ParkedViewDeps = {
   readonly moves: Pick<Moves, 'takeOver' | 'describe' | 'offers'>;
   readonly isVisible: (owner: Owner | undefined) => boolean;
-  /** Whether this host has a sandbox. */
-  readonly isHere: (id: string) => boolean;
+  /** A sandbox that this host has, of any owner. */
+  readonly findHere: (id: string) => { readonly record: Pick<SandboxRecord, 'owner'> } | undefined;
 };
 
 export class ParkedView implements ParkedSandboxes {
@@ -28,13 +28,25 @@ export class ParkedView implements ParkedSandboxes {
   }
 
   async takeOver(id: string): Promise<void> {
-    const { moves, isVisible, isHere } = this.#deps;
-    if (!isHere(id)) await moves.takeOver(id, isVisible);
+    const { moves, isVisible } = this.#deps;
+    await inSteps(MISSING, async () => {
+      if (!this.#isHere(id)) await moves.takeOver(id, isVisible);
+    });
   }
 
   async describe(id: string): Promise<ParkedSandbox | undefined> {
-    const { moves, isVisible, isHere } = this.#deps;
-    return isHere(id) ? undefined : await inSteps(MISSING, () => moves.describe(id, isVisible));
+    const { moves, isVisible } = this.#deps;
+    return await inSteps(MISSING, async () =>
+      this.#isHere(id) ? undefined : await moves.describe(id, isVisible),
+    );
+  }
+
+  /** AppError not_found for one that is here and that this client may not see. */
+  #isHere(id: string): boolean {
+    const { findHere, isVisible } = this.#deps;
+    const found = findHere(id);
+    if (found !== undefined && !isVisible(found.record.owner)) throw noSandbox(id);
+    return found !== undefined;
   }
 
   async get(id: string): Promise<SandboxInfo> {
@@ -70,19 +82,19 @@ export class ParkedView implements ParkedSandboxes {
   }
 
   async #visible(filter: SandboxFilter, how?: { readonly isNow: boolean }) {
-    const { moves, isVisible, isHere } = this.#deps;
+    const { moves, isVisible, findHere } = this.#deps;
     const { offers = [], ...rest } = (await moves.offers?.list(how)) ?? {};
     const visible = offers.filter(
-      ({ info, owner }) => isVisible(owner) && !isHere(info.id) && matchesFilter(info, filter),
+      ({ info, owner }) => isVisible(owner) && findHere(info.id) === undefined && matchesFilter(info, filter),
     );
     return { ...rest, offers: visible.sort((a, b) => Number(a.info.createdAt) - Number(b.info.createdAt)) };
   }
 
   /** AppError not_found, upstream. */
   async #find(id: string): Promise<Offer> {
-    const { moves, isVisible, isHere } = this.#deps;
+    const { moves, isVisible } = this.#deps;
     return await inSteps(MISSING, async () => {
-      const offer = isHere(id) ? undefined : await moves.offers?.find(id, AbortSignal.timeout(FIND_MS));
+      const offer = this.#isHere(id) ? undefined : await moves.offers?.find(id, AbortSignal.timeout(FIND_MS));
       if (offer === undefined || !isVisible(offer.owner)) throw noSandbox(id);
       return offer;
     });

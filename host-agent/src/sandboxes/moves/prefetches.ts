@@ -93,9 +93,11 @@ export class Prefetches {
     move: string,
     { assertFits }: { readonly assertFits?: AssertFits | undefined } = {},
   ): Promise<void> {
-    const known = this.#all.get(id);
-    if (known?.move === move) return await known.done;
-    if (known !== undefined) await this.forget(id);
+    // Another one may begin while this one waits.
+    for (let known = this.#all.get(id); known !== undefined; known = this.#all.get(id)) {
+      if (known.move === move) return await known.done;
+      await this.forget(id);
+    }
     this.#deps.assertOpen();
     this.#assertRoom();
     const { directories } = this.#deps.context;

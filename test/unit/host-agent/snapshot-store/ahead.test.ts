@@ -1,6 +1,7 @@
 // What is sent and fetched ahead: files become later ones by what differs, and a copy is found by its departure alone.
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -81,6 +82,26 @@ t.test('a file becomes a later one by what differs', async (t) => {
   t.ok(readFileSync(copy).equals(Buffer.concat([d, c, b, a, zeros, zeros])));
 });
 
+t.test('a disk that takes a part of a chunk fails the download', async (t) => {
+  const { store, copy, send } = await prepare(t);
+  const small = `${copy}-disk`;
+  mkdirSync(small);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1536k,mode=700', 'none', small]);
+  } catch {
+    t.comment('not tested: no right to mount');
+    return;
+  }
+  t.teardown(() => execFileSync('umount', [small]));
+  const size = 2 * CHUNK_BYTES;
+  const manifest = await send([randomBytes(size)], size);
+  const content = new Map<string, FileContent>();
+  await t.rejects(store.download(manifest, { memory: join(small, 'memory') }, SIGNAL, { content }), {
+    code: 'ENOSPC',
+  });
+  t.ok([...(content.get('memory')?.values() ?? [])].includes(undefined), 'it is not taken for whole');
+});
+
 t.test('a copy is found by the beginning of its departure, and opens under its own name alone', async (t) => {
   const { s3, store, collector, id, send } = await prepare(t);
   const [sandbox = ''] = id.split('/');
@@ -109,4 +130,23 @@ t.test('a copy is found by the beginning of its departure, and opens under its o
     [...s3.objects.keys()].some((each) => /ahead\//.test(each)),
     'one that is left is collected',
   );
+});
+
+t.test('what a delete could not remove goes with the next collection', async (t) => {
+  const { store, collector, path, id } = await prepare(t);
+  const other = `${newId('sbx')}/${DEPARTURE}`;
+  const third = `${newId('sbx')}/${DEPARTURE}`;
+  writeFileSync(path, randomBytes(5));
+  for (const each of [id, other, third])
+    await store.upload(
+      { id: each, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
+      SIGNAL,
+    );
+  t.ok(await store.parked.claimDeleted(id));
+  t.ok(await store.parked.claim(other, 'a host'));
+  await collector.collect(SIGNAL);
+  t.equal(await store.read(id), undefined);
+  t.match(await store.read(other), { id: other }, 'a host that has claimed one may need it still');
+  t.match(await store.read(third), { id: third });
+  t.notOk(await store.parked.claim(id, 'a host'), 'and no host takes it');
 });

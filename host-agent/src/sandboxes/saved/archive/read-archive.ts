@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
 import { constants, createZstdDecompress } from 'node:zlib';
 import { toError } from '../../../lib/errors.ts';
+import { writeFully } from '../../../lib/write-fully.ts';
 import {
   type ArchiveManifest,
   archiveManifestSchema,
@@ -100,7 +101,7 @@ export class ArchiveReader implements AsyncDisposable {
         throw badArchive(`a piece of ${length} bytes at ${offset} cannot be`);
       end = offset + length;
       const bytes = await this.#take(length, digest);
-      if (!isZero(bytes)) await file?.write(bytes, 0, length, offset);
+      if (file !== undefined && !isZero(bytes)) await writeFully(file, bytes, offset);
     }
   }
 
