@@ -72,14 +72,14 @@ set +e -o pipefail
     XDG_CONFIG_HOME: bin,
   };
   const run = async (script: string): Promise<string> => {
-    const { stdout } = await promisify(execFile)(
-      'unshare',
-      ['--mount', 'bash', '-c', `${place()}${script}`],
-      {
-        env,
-      },
-    );
-    return stdout;
+    const args = ['--mount', 'bash', '-c', `${place()}${script}`];
+    try {
+      return (await promisify(execFile)('unshare', args, { env })).stdout;
+    } catch (error) {
+      // tap shows no error whose code is a number.
+      const { stderr, code } = error as { stderr: string; code: number };
+      throw new Error(`exit ${code} of ${script}: ${stderr}`);
+    }
   };
   const done: string[] = [];
   /** The example that `pattern` finds; it must be the only one, and what it says must be like `answer`. */
@@ -95,6 +95,7 @@ set +e -o pipefail
   const daemon = await spawnDaemon(directories, { flags: internet.daemonFlags });
   t.teardown(() => daemon.end());
   const proxy: (() => unknown)[] = [];
+  t.teardown(() => Promise.all(proxy.splice(0).map((end) => end())));
   await checkedUrl({ teardown: (end) => proxy.push(end as () => unknown) }, daemon.url, PORT);
 
   await example('lifecycle.md', /^sandbox run/, /^sbx_\w+\n$/);
@@ -135,7 +136,7 @@ set +e -o pipefail
     /audit verify$/,
     /^lines 1 \(.*\) to \d+ \(.*\), \d+ in 1 files: nothing is missing or changed\n$/,
   );
-  for (const end of proxy) await end();
+  for (const end of proxy.splice(0)) await end();
   t.equal(await daemon.end(), 0);
 
   /** A daemon as the first example starts it, and a client as the second asks. */

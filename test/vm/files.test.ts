@@ -75,7 +75,7 @@ t.test('special files give an answer or an error at once', async (t) => {
     ['/dev/vda', 400, /block device/],
     ['/srv', 400, /"\/srv" is a directory.*format=tar/],
     ['/srv/none', 404, /"\/srv\/none" does not exist/],
-    ['/srv/eleven/x', 400, /no directory/],
+    ['/srv/eleven/x', 400, /not a directory/],
     ['/proc/1/mem', 400, /input\/output/],
     [`/${'x'.repeat(5000)}`, 400, /too long/],
   ] as const) {
@@ -102,7 +102,7 @@ t.test('what cannot be written is refused by name, and what came before stays', 
     ['/srv/cutgz', gzipSync(archive).subarray(0, 1500), /cut off: its gzip/],
     ['/srv/noise', Buffer.alloc(5000, 'noise'), /not a tar archive|damaged/],
     ['/srv/xz', Buffer.from('fd377a585a00', 'hex'), /this is xz/],
-    ['/srv/eleven/x', archive, /destination.*no directory/],
+    ['/srv/eleven/x', archive, /destination.*not a directory/],
   ] as const) {
     const answer = await push(api, id, path, bytes);
     t.equal(answer.status, 400, path);
