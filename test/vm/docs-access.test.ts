@@ -112,7 +112,12 @@ set +e -o pipefail
   await example('network.md', /"methods"/, /"generation":3,.*"api\.github\.com".*"closed":0/);
   await example('network.md', /"publish"/, /"host_port":8080/);
   await example('network.md', /\/logs"/, /network: denied name evil\.example: not in the allowlist/);
-  await example('network.md', /^for gates/, /counter packets/);
+  const rules = () => example('network.md', /^for gates/, /counter packets/);
+  // A network that goes meanwhile fails it, and rules that change while they are read may.
+  await rules().catch((error: Error) => {
+    t.comment(error.message);
+    return rules();
+  });
   await example('network.md', /^nft list tables/, /^table ip sandboxd_/m);
 
   env.KEY = /sbk_[\w-]{32}/.exec(await example('keys.md', /keys create alice/, /sbk_[\w-]{32}/))?.[0];
