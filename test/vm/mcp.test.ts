@@ -142,7 +142,7 @@ t.test('files', async (t) => {
     { type: 'image', mimeType: 'image/png' },
   ]);
   t.equal((await call('read_file', { path: '/srv/empty' })).text, '[empty]');
-  t.match(await call('read_file', { path: '/srv/b' }), { isError: true, text: /no text/ });
+  t.match(await call('read_file', { path: '/srv/b' }), { isError: true, text: /is not text/ });
 });
 
 t.test('copies stay in the shared directory', async (t) => {
