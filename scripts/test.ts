@@ -26,7 +26,7 @@ type Suite = {
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  unit: { jobs: isSoak() ? 1 : 2, fileTimeoutS: isSoak() ? 3600 : 300, isShownLive: isSoak() },
   // Runs the guest's C and C++ in separate processes, built to report each invalid memory access.
   native: {
     jobs: 2,
