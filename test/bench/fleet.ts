@@ -58,10 +58,12 @@ const PER_HOST = 400;
 const CLIENTS = 16;
 
 if (PLACES > 0)
-  t.test('memory of a gateway', { timeout: 3_600_000 }, async (t) => {
+  t.test('memory of a gateway', async (t) => {
     const fleet = await startFleet(t);
     const count = Math.ceil(PLACES / PER_HOST) + 1;
     for (let n = 0; n < count; n++) await fleet.host(`m${n}`);
+    // Each host set that of a test.
+    t.setTimeout(3_600_000);
     await fleet.ready(count);
     const first = await fleet.gatewayProcess();
     const memory = (pid: number) => {

@@ -160,7 +160,7 @@ export class ApiServer {
       ...{ user, method, resource, namespace: scope, name, isStatus: isStatus !== undefined, body },
       fieldSelector: url.searchParams.get('fieldSelector'),
       found: name === undefined ? undefined : this.objects.find(resource, scope ?? '', name),
-      pods: this.objects.list('pods'),
+      pods: () => this.objects.list('pods'),
     });
     if (url.searchParams.get('watch') === 'true') return this.#watch(url, resource, scope, response);
     this.requests.push(`${method} ${resource}`);
@@ -280,7 +280,8 @@ export class ApiServer {
 
   #checkQuota(namespace: string): void {
     const [quota] = this.objects.list('resourcequotas', namespace);
-    const most = Number(quota?.spec.hard.pods ?? Number.POSITIVE_INFINITY);
+    if (quota === undefined) return;
+    const most = Number(quota.spec.hard.pods ?? Number.POSITIVE_INFINITY);
     const used = this.objects
       .list('pods', namespace)
       .filter(({ status }) => status?.phase !== 'Failed').length;

@@ -17,7 +17,7 @@ export type NodeRequest = {
   readonly fieldSelector: string | null;
   readonly body: Record<string, unknown>;
   readonly found: KubeObject | undefined;
-  readonly pods: readonly KubeObject[];
+  readonly pods: () => readonly KubeObject[];
 };
 
 /** Throws Refused. Users that are neither may do all. */
@@ -57,7 +57,7 @@ function mayNode(
         pod.spec.containers.some((each: { env?: { valueFrom?: Record<string, { name: string }> }[] }) =>
           each.env?.some(({ valueFrom }) => valueFrom?.[key]?.name === name),
         );
-      return method === 'GET' && name !== undefined && pods.some(names);
+      return method === 'GET' && name !== undefined && pods().some(names);
     }
     case 'leases':
       return namespace === 'kube-node-lease' && (name ?? metadata.name) === node;

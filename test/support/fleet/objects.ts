@@ -42,7 +42,8 @@ export class Refused extends Error {
 }
 
 export class Objects {
-  readonly #all = new Map<string, KubeObject>();
+  /** By resource. */
+  readonly #all = new Map<string, Map<string, KubeObject>>();
   readonly #history: KubeEvent[] = [];
   readonly #listeners = new Set<(event: KubeEvent) => void>();
   #version = 1000;
@@ -54,12 +55,13 @@ export class Objects {
   }
 
   list(resource: string, namespace?: string): KubeObject[] {
-    const prefix = `${resource} ${namespace === undefined ? '' : `${namespace}/`}`;
-    return [...this.#all].filter(([key]) => key.startsWith(prefix)).map(([, object]) => object);
+    const all = [...this.#of(resource)];
+    const chosen = namespace === undefined ? all : all.filter(([key]) => key.startsWith(`${namespace}/`));
+    return chosen.map(([, object]) => object);
   }
 
   find(resource: string, namespace: string, name: string): KubeObject | undefined {
-    return this.#all.get(`${resource} ${namespace}/${name}`);
+    return this.#of(resource).get(`${namespace}/${name}`);
   }
 
   get(resource: string, namespace: string, name: string): KubeObject {
@@ -138,8 +140,8 @@ export class Objects {
     const version = ++this.#version;
     const { namespace = '', name } = object.metadata;
     const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } };
-    if (type === 'DELETED') this.#all.delete(`${resource} ${namespace}/${name}`);
-    else this.#all.set(`${resource} ${namespace}/${name}`, stored);
+    if (type === 'DELETED') this.#of(resource).delete(`${namespace}/${name}`);
+    else this.#of(resource).set(`${namespace}/${name}`, stored);
     const event = { type, object: stored, version, resource };
     this.#history.push(event);
     for (const listener of [...this.#listeners]) listener(event);
@@ -149,11 +151,17 @@ export class Objects {
   #drop(resource: string, object: KubeObject): KubeObject {
     const dropped = this.#put('DELETED', resource, object);
     // The garbage collector.
-    for (const [key, owned] of [...this.#all]) {
-      if (owned.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid))
-        this.#drop(key.split(' ')[0] ?? '', owned);
-    }
+    for (const kind of [...this.#all.keys()])
+      for (const owned of this.list(kind))
+        if (owned.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid))
+          this.#drop(kind, owned);
     return dropped;
+  }
+
+  #of(resource: string): Map<string, KubeObject> {
+    const all = this.#all.get(resource) ?? new Map<string, KubeObject>();
+    this.#all.set(resource, all);
+    return all;
   }
 }
 

@@ -21,17 +21,20 @@ export class Scheduler {
     const affinity = pod.spec.affinity?.nodeAffinity;
     const preferred: Preferred[] = affinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
     const fields: { operator: string; values: string[] }[] = terms?.[0]?.matchFields ?? [];
-    const bound = this.#objects.list('pods').filter(({ status }) => status?.phase !== 'Failed');
+    const bound = Map.groupBy(
+      this.#objects.list('pods').filter(({ status }) => status?.phase !== 'Failed'),
+      ({ spec }) => spec.nodeName,
+    );
     const nodes = this.#objects
       .list('nodes')
       .filter(({ status, spec }) => isReady(status) && spec?.unschedulable !== true)
       .filter(({ metadata: { name } }) =>
         fields.every(({ operator, values }) => values.includes(name) === (operator === 'In')),
       )
-      .map((node) => {
-        const pods = bound.filter(({ spec }) => spec.nodeName === node.metadata.name);
-        return { name: node.metadata.name, pods, node };
-      })
+      .map((node) => ({
+        ...{ name: node.metadata.name, node },
+        pods: bound.get(node.metadata.name) ?? [],
+      }))
       .filter(({ pods, node }) => fits(node, [...pods, pod]))
       .sort((a, b) => score(b.node, preferred) - score(a.node, preferred) || a.pods.length - b.pods.length);
     const [best] = nodes;
