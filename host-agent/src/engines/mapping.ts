@@ -38,6 +38,19 @@ export function privateMappings(maps: string): (Mapping & { readonly name: strin
   });
 }
 
+/** The only private, writable, anonymous mapping of this size; undefined if there is none, or several. */
+export function findAnonymous(maps: string, sizeBytes: number): Mapping | undefined {
+  const found = maps.split('\n').flatMap((line) => {
+    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p 0+ 00:00 0 *$/.exec(line);
+    const [startAddress = 0, end = 0] = (match ?? []).slice(1).map((text) => Number.parseInt(text, 16));
+    return match !== null && end - startAddress === sizeBytes ? [startAddress] : [];
+  });
+  const [startAddress] = found;
+  return startAddress === undefined || found.length > 1
+    ? undefined
+    : { startAddress, sizeBytes, fileOffset: 0 };
+}
+
 export async function readMapping(pid: number, path: string): Promise<Mapping> {
   const mapping = findMapping(await readFile(`/proc/${pid}/maps`, 'utf8'), path);
   if (mapping === undefined) throw new Error(`process ${pid} has no mapping of ${path}`);
