@@ -2,7 +2,7 @@
 // reading and mapped copy-on-write. The saved state is changed so that the VMM reads nothing into it. When such a fork
 // is saved, the daemon copies its memory while the guest is paused, because the VMM would write every page, zeros
 // included. The same holds for a guest that was booted, whose memory is anonymous.
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { copyAnonymous, copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
 import { findAnonymous, type Mapping, privateMappings } from '../mapping.ts';
@@ -88,6 +88,8 @@ export async function beginBootedGuest(
 ): Promise<FinishCopy | undefined> {
   if (memoryBytes > MAX_ONE_RANGE_BYTES) return undefined;
   const mapping = findAnonymous(await readFile(`/proc/${pid}/maps`, 'utf8'), memoryBytes);
+  // Found out before the pause: not every kernel lets an unprivileged daemon read it after a restart.
+  await (await open(`/proc/${pid}/mem`, 'r')).close();
   return mapping && (() => copyAnonymous(pid, mapping, target));
 }
 
