@@ -279,13 +279,14 @@ t.test('anonymous memory is the only mapping of exactly its size', async (t) => 
   t.equal(findAnonymous([memory, line(0x7f7000000000, 3 * MIB)].join('\n'), 3 * MIB), undefined);
 });
 
-t.test('pages of zeros are left out, also a part of one at the end', async (t) => {
-  const pages = Buffer.alloc(5 * PAGE_BYTES + 100);
+t.test('blocks of zeros are left out, also a part of one at the end', async (t) => {
+  const block = 16 * PAGE_BYTES;
+  const pages = Buffer.alloc(5 * block + 100);
   t.same(nonZeroRanges(pages), []);
-  for (const at of [0, 2 * PAGE_BYTES - 1, 3 * PAGE_BYTES, 5 * PAGE_BYTES + 99]) pages[at] = 1;
+  for (const at of [0, 2 * block - 1, 3 * block, 5 * block + 99]) pages[at] = 1;
   t.same(nonZeroRanges(pages), [
-    { offset: 0, length: 2 * PAGE_BYTES },
-    { offset: 3 * PAGE_BYTES, length: PAGE_BYTES },
-    { offset: 5 * PAGE_BYTES, length: 100 },
+    { offset: 0, length: 2 * block },
+    { offset: 3 * block, length: block },
+    { offset: 5 * block, length: 100 },
   ]);
 });
