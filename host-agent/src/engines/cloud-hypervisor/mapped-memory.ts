@@ -78,8 +78,8 @@ export async function beginMappedGuest(
 }
 
 /**
- * The same for a guest that was booted. Undefined if its memory is not one anonymous mapping of exactly its size: several
- * ranges may be merged there in any order.
+ * The same for a guest that was booted. Undefined if its memory is not one anonymous mapping of exactly its size:
+ * several ranges may be merged there in any order.
  */
 export async function beginBootedGuest(
   pid: number,
