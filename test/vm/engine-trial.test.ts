@@ -1,6 +1,8 @@
-// Engines are tried behind the daemon's start: it serves meanwhile, stops promptly, and leaves nothing when it is killed.
+// Engines are tried, and the agent's image is made, behind the daemon's start: it serves meanwhile, stops promptly, and
+// leaves nothing when it is killed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -115,3 +117,30 @@ t.test('what a daemon leaves that is killed while it tries engines is removed by
   t.equal(await next.end(), 0);
   t.same(await leftovers(directories), []);
 });
+
+t.test(
+  "the agent's image is made before any create, and a stop meanwhile leaves nothing of it",
+  async (t) => {
+    const directories = await makeDirectories();
+    t.teardown(() => removeDirectories(directories));
+    const agents = join(directories.dataDir, 'agents');
+    await rm(agents);
+    await mkdir(agents);
+    const isUnfinished = (name: string) => name.startsWith('.tmp-');
+    const stopped = await spawnDaemon(directories);
+    await until(() => readdirSync(agents).some(isUnfinished), 'its beginning', 60_000);
+    t.equal(await stopped.end(), 0);
+    t.same(await readdir(agents), []);
+    t.same(await leftovers(directories), []);
+    t.notOk(stopped.log.some(({ msg }) => msg?.startsWith('cannot make')));
+
+    const killed = await spawnDaemon(directories);
+    await until(() => readdirSync(agents).some(isUnfinished), 'its beginning', 60_000);
+    await killed.end('SIGKILL');
+    const daemon = await spawnDaemon(directories);
+    const isMade = () => readdirSync(agents).some((name) => name.endsWith('.ext4'));
+    await until(isMade, 'the image', 120_000);
+    t.equal(await daemon.end(), 0);
+    t.notOk((await readdir(agents)).some((name) => name.includes(String(daemon.pid))));
+  },
+);

@@ -1,16 +1,15 @@
 // Step of the start: stored logs, networks, and the manager of sandboxes, which adopts the running ones.
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
 import { Cgroups } from '../engines/jail/cgroups.ts';
 import { findProgramFiles } from '../engines/jail/jail.ts';
 import { LEASES_DIR } from '../engines/jail/uid-leases.ts';
 import { leaseUsers } from '../engines/jail/user-groups.ts';
+import { AgentImageMaker } from '../images/agent-image.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
-import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
 import {
@@ -136,7 +135,8 @@ export async function openSandboxes(
   const { dataDir, runDir, publishPorts } = config;
   const { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs } = config;
   const shared = openShared({ config, resources }, deps);
-  const agentImage = lazy(() => ensureAgentImage(dataDir, helpers.agent, kernel));
+  const agentImage = new AgentImageMaker({ dataDir, agentDir: helpers.agent, kernel, log });
+  resources.defer(() => agentImage.stop());
   const sandboxes = new SandboxManager({
     context: {
       network,
@@ -145,7 +145,7 @@ export async function openSandboxes(
       engines,
       adopters,
       faults,
-      system: { kernel, agentRootfs: async () => agentRootfs(await agentImage()) },
+      system: { kernel, agentRootfs: async () => agentRootfs(await agentImage.get()) },
       settings: { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs },
       directories: { dataDir, runDir },
       records: store.table<SandboxRecord>('sandboxes'),
@@ -159,7 +159,7 @@ export async function openSandboxes(
       idle: HOST_IDLE,
     },
     creates: {
-      roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
+      roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage.get()).path }),
       defaults: config.defaults,
       limits,
       presets: deps.presets,
@@ -190,6 +190,7 @@ export async function openSandboxes(
   });
   signal.throwIfAborted();
   await sandboxes.start();
+  agentImage.makeInBackground();
   // If none is chosen yet they are tried from now on, because the start ends VMMs that belong to no sandbox.
   engines.chosen(signal).catch(() => undefined);
   measure(config, deps, sandboxes);

@@ -67,8 +67,8 @@ export type FileVersion = { readonly path: string; readonly key: string };
 
 /** How the host holds a guest's memory. */
 export type GuestMemory =
-  /** Anonymous memory. */
-  | { readonly kind: 'anonymous' }
+  /** Anonymous memory. `isBooted`: of a booted guest, so that pages which the host does not have are zeros. */
+  | { readonly kind: 'anonymous'; readonly isBooted?: true }
   /** A file that contains all of it. */
   | { readonly kind: 'file'; readonly path: string }
   /**

@@ -15,6 +15,8 @@ const ENTRY_BYTES = 8;
 const PRESENT = 1 << 31;
 const SWAPPED = 1 << 30;
 const FILE_OR_SHARED = 1 << 29;
+/** Of a large guest most blocks of this many entries are the same: nothing is there. */
+const BLOCK_ENTRIES = 512;
 /**
  * Maximum number of unchanged pages between two changed ones that are copied along: one larger read is faster than two
  * small ones.
@@ -38,6 +40,19 @@ export function privateMappings(maps: string): (Mapping & { readonly name: strin
   });
 }
 
+/** The only private, writable, anonymous mapping of this size; undefined if there is none, or several. */
+export function findAnonymous(maps: string, sizeBytes: number): Mapping | undefined {
+  const found = maps.split('\n').flatMap((line) => {
+    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p 0+ 00:00 0 *$/.exec(line);
+    const [startAddress = 0, end = 0] = (match ?? []).slice(1).map((text) => Number.parseInt(text, 16));
+    return match !== null && end - startAddress === sizeBytes ? [startAddress] : [];
+  });
+  const [startAddress] = found;
+  return startAddress === undefined || found.length > 1
+    ? undefined
+    : { startAddress, sizeBytes, fileOffset: 0 };
+}
+
 export async function readMapping(pid: number, path: string): Promise<Mapping> {
   const mapping = findMapping(await readFile(`/proc/${pid}/maps`, 'utf8'), path);
   if (mapping === undefined) throw new Error(`process ${pid} has no mapping of ${path}`);
@@ -54,8 +69,14 @@ export function changedRanges(pagemap: Buffer): Range[] {
   const ranges: { offset: number; length: number }[] = [];
   const pages = Math.floor(pagemap.length / ENTRY_BYTES);
   for (let page = 0; page < pages; page++) {
-    const high = pagemap.readInt32LE(page * ENTRY_BYTES + 4);
-    if ((high & (PRESENT | SWAPPED)) === 0 || (high & FILE_OR_SHARED) !== 0) continue;
+    const at = page * ENTRY_BYTES;
+    const high = pagemap.readInt32LE(at + 4);
+    if ((high & (PRESENT | SWAPPED)) === 0 || (high & FILE_OR_SHARED) !== 0) {
+      const isFirst = page % BLOCK_ENTRIES === 0;
+      if (isFirst && isUniform(pagemap.subarray(at, at + BLOCK_ENTRIES * ENTRY_BYTES)))
+        page += BLOCK_ENTRIES - 1;
+      continue;
+    }
     const offset = page * PAGE_BYTES;
     const last = ranges.at(-1);
     if (last !== undefined && offset - (last.offset + last.length) <= MAX_GAP_PAGES * PAGE_BYTES) {
@@ -65,6 +86,11 @@ export function changedRanges(pagemap: Buffer): Range[] {
     }
   }
   return ranges;
+}
+
+/** Whether all entries are equal. */
+function isUniform(entries: Buffer): boolean {
+  return entries.compare(entries, ENTRY_BYTES, entries.length, 0, entries.length - ENTRY_BYTES) === 0;
 }
 
 export async function readChangedRanges(pid: number, mapping: Mapping): Promise<Range[]> {

@@ -1,6 +1,7 @@
 // Resolves a sandbox's root filesystem from a profile or a container image.
 import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
+import { raceSignal } from '../lib/wait.ts';
 import { toServiceSpec } from './image-service.ts';
 import type { Images, PullMode, PullOptions } from './images.ts';
 import type { ProfileService, Profiles } from './profiles.ts';
@@ -104,13 +105,14 @@ export class RootfsFinder {
         ? profiles.get(name)
         : profiles.obtain(name, findOptions.signal));
       // Without the agent's image, the guest runs the agent that was baked into the profile, and has no kernel modules.
-      const agentPath = await this.#options.agentPath().catch(() => undefined);
+      const agentPath = await this.#findAgent(findOptions).catch(() => undefined);
+      findOptions.signal?.throwIfAborted();
       return {
         rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) },
         ...(service && { profileService: service }),
       };
     }
-    const { images, agentPath } = this.#options;
+    const { images } = this.#options;
     if (images === undefined)
       throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
     const obtain = () =>
@@ -126,10 +128,15 @@ export class RootfsFinder {
         rootfsPath: images.rootfsPath(image),
         env: config.env,
         workdir: '/',
-        agentPath: await agentPath(),
+        agentPath: await this.#findAgent(findOptions),
       },
       service: toServiceSpec(config),
     };
+  }
+
+  #findAgent({ signal }: FindOptions): Promise<string> {
+    const path = this.#options.agentPath();
+    return signal === undefined ? path : raceSignal(path, signal);
   }
 }
 

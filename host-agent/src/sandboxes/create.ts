@@ -96,9 +96,11 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
     return sandbox;
   };
   try {
-    return await enqueue(startQueue, start, signal);
+    const sandbox = await enqueue(startQueue, start, signal);
+    own?.createEnded();
+    return sandbox;
   } catch (error) {
-    own?.abandon(error);
+    own?.createEnded(error);
     throw error;
   }
 }

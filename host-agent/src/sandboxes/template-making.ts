@@ -84,14 +84,15 @@ export class TemplateMaker {
   }
 
   /**
-   * Saves a booted guest that no client has used, and that goes on. `onWritten`: from now on it can be used. Its
-   * temporary identity gives the template nothing that the guest itself will have, above all no entropy.
+   * Saves a booted guest that no client has used, and that goes on. `onWritten`: from now on it can be used; the rest
+   * waits for this. Its temporary identity gives the template nothing that the guest itself will have, above all no
+   * entropy.
    */
   async ofBooted(
     candidate: OwnedCandidate,
     { handles: { vm, guest, network }, paths, engine }: StartContext,
     signal: AbortSignal,
-    onWritten: () => void,
+    onWritten: () => Promise<void>,
   ): Promise<MadeTemplate> {
     if (vm === undefined || guest === undefined) throw new Error('the guest is not there yet');
     const { context } = this.#options;
@@ -192,13 +193,18 @@ type OwnBootOptions = {
   readonly ready?: ReadyService;
   /** The signal of the create. */
   readonly signal: AbortSignal;
-  /** Saves the guest; calls `onWritten` when it can be used. */
-  readonly save: (start: StartContext, signal: AbortSignal, onWritten: () => void) => Promise<SavedGuest>;
+  /** Saves the guest; calls `onWritten` when it can be used, and does the rest when that has resolved. */
+  readonly save: (
+    start: StartContext,
+    signal: AbortSignal,
+    onWritten: () => Promise<void>,
+  ) => Promise<SavedGuest>;
 };
 
 export class OwnBoot implements BootedTemplate {
   readonly #options: OwnBootOptions;
   readonly #result = Promise.withResolvers<SavedGuest>();
+  readonly #ended = Promise.withResolvers<void>();
   #hasBegun = false;
   hasFailed = false;
 
@@ -234,12 +240,18 @@ export class OwnBoot implements BootedTemplate {
   async save(start: StartContext, signal: AbortSignal): Promise<void> {
     this.#hasBegun = true;
     await new Promise<void>((resolve, reject) => {
-      this.#result.resolve(this.#options.save(start, signal, resolve));
+      const onWritten = (): Promise<void> => {
+        resolve();
+        // A client waits for the create, which a flush would slow down.
+        return this.#ended.promise;
+      };
+      this.#result.resolve(this.#options.save(start, signal, onWritten));
       this.#result.promise.catch((error) => (isServiceFailure(error) ? reject(error) : resolve()));
     });
   }
 
-  abandon(reason: unknown): void {
-    if (!this.#hasBegun) this.#result.reject(reason);
+  createEnded(failure?: unknown): void {
+    if (!this.#hasBegun) this.#result.reject(failure ?? new Error('its guest was not saved'));
+    this.#ended.resolve();
   }
 }

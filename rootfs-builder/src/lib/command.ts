@@ -1,16 +1,18 @@
 // Runs a child program until it exits: collects its output, reports lines, explains failures.
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BuilderError, hasErrno } from '../errors.ts';
 
-type CommandOptions = {
+export type CommandOptions = {
   cwd?: string;
   /** Variables in addition to the default environment. */
   env?: NodeJS.ProcessEnv;
   onLine?: (line: string) => void;
+  /** Called when its process has started. */
+  onStart?: ((program: ChildProcess) => void) | undefined;
   signal?: AbortSignal | undefined;
   /** A directory that the program sees as `SCRATCH`, for its temporary files. Its mounts end with it. */
   scratch?: string;
@@ -65,6 +67,7 @@ export function runCommand(program: string, args: string[], options: CommandOpti
         detached: options.signal !== undefined,
       },
     );
+    if (child.pid !== undefined) options.onStart?.(child);
     const stop = () => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');

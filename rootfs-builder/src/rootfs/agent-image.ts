@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { BuilderError } from '../errors.ts';
 import type { ResolvedKernel } from '../kernel/kernels.ts';
 import { createWorkDirectory, sweepWorkDirectories, syncPath } from '../lib/atomic.ts';
-import { runCommand } from '../lib/command.ts';
+import { type CommandOptions, runCommand } from '../lib/command.ts';
 import { digestValue, shortDigest } from '../lib/digest.ts';
 import { agentsDirectory } from '../lib/layout.ts';
 import { makeRootImage } from './ext4.ts';
@@ -19,21 +19,27 @@ const UNUSED_MS = 3_600_000;
 
 export type AgentImage = { readonly path: string; readonly digest: string };
 
+type MakeOptions = Pick<CommandOptions, 'signal' | 'onStart'>;
+
+export type AgentImageOptions = MakeOptions & { readonly unusedMs?: number };
+
 /**
  * The image of the agent in `agentDir` with the kernel's modules, if it has any. Built unless an image of exactly these
  * files exists. Removes other images that no sandbox uses (each user holds a hard link) and that none of these calls
- * has returned for `unusedMs`. Throws `agent_missing`.
+ * has returned for `unusedMs`. Throws `agent_missing`; the signal's reason, with nothing left of an image.
  */
 export async function ensureAgentImage(
   dataDir: string,
   agentDir: string,
   kernel: Pick<ResolvedKernel, 'modulesPath' | 'digest'>,
-  unusedMs = UNUSED_MS,
+  { unusedMs = UNUSED_MS, ...options }: AgentImageOptions = {},
 ): Promise<AgentImage> {
   const digest = await fingerprint(agentDir, kernel);
   const parent = agentsDirectory(dataDir);
   const path = join(parent, `${shortDigest(digest)}${SUFFIX}`);
-  if (await isMissing(path)) await makeImage({ agentDir, modulesPath: kernel.modulesPath, parent, path });
+  await sweepWorkDirectories(parent);
+  if (await isMissing(path))
+    await makeImage({ agentDir, modulesPath: kernel.modulesPath, parent, path }, options);
   // Changes nothing but the time of the inode's last change, which says when it was used. So do a new and a lost link.
   await chmod(path, MODE);
   await removeUnused(dataDir, path, unusedMs);
@@ -61,21 +67,25 @@ type ImageInput = {
   readonly path: string;
 };
 
-async function makeImage({ agentDir, modulesPath, parent, path }: ImageInput): Promise<void> {
+async function makeImage(
+  { agentDir, modulesPath, parent, path }: ImageInput,
+  options: MakeOptions,
+): Promise<void> {
   await mkdir(parent, { recursive: true });
-  await sweepWorkDirectories(parent);
   const workDirectory = await createWorkDirectory(parent);
   try {
     const root = join(workDirectory, 'root');
     const image = join(workDirectory, 'image');
     await mkdir(root, { mode: 0o755 });
     await copyAgent(root, agentDir);
+    options.signal?.throwIfAborted();
     if (modulesPath !== undefined) {
       const target = join(root, GUEST_AGENT_DIRECTORY);
-      await runCommand('tar', ['--zstd', '--no-same-owner', '-xf', modulesPath, '-C', target]);
+      await runCommand('tar', ['--zstd', '--no-same-owner', '-xf', modulesPath, '-C', target], options);
     }
-    await makeRootImage(root, image);
+    await makeRootImage(root, image, options);
     await syncPath(image);
+    options.signal?.throwIfAborted();
     await rename(image, path);
     await syncPath(parent);
   } finally {

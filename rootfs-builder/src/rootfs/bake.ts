@@ -105,7 +105,7 @@ async function buildProfile(inputs: BakeInputs, options: BakeOptions): Promise<B
     );
     const manifest = await runStep(progress, `image of ${recipe.name} (mke2fs)`, async (note) => {
       const rootfsPath = join(workDirectory, ROOTFS_FILE);
-      const entries = await makeRootImage(root, rootfsPath, signal);
+      const entries = await makeRootImage(root, rootfsPath, { signal });
       await rm(root, { recursive: true });
       note('checksum');
       return finishImage(inputs, rootfsPath, entries);

@@ -2,7 +2,7 @@
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
-import { runCommand } from '../lib/command.ts';
+import { type CommandOptions, runCommand } from '../lib/command.ts';
 
 const BLOCK_BYTES = 4096;
 const INODE_BYTES = 256;
@@ -33,27 +33,22 @@ async function measureTree(root: string): Promise<TreeSize> {
 }
 
 /** Writes `imagePath` and returns its number of entries. */
-export async function makeRootImage(root: string, imagePath: string, signal?: AbortSignal): Promise<number> {
+export async function makeRootImage(
+  root: string,
+  imagePath: string,
+  options: Pick<CommandOptions, 'signal' | 'onStart'> = {},
+): Promise<number> {
   const size = await measureTree(root);
-  const imageEnvironment = {
-    SOURCE_DATE_EPOCH: IMAGE_EPOCH_S,
-    E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S,
-  };
+  const env = { SOURCE_DATE_EPOCH: IMAGE_EPOCH_S, E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S };
   const inodes = size.entries + 64;
   const contentBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
   for (let attempt = 1; ; attempt += 1) {
     const sizeBytes = roundUp(contentBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
     await rm(imagePath, { force: true });
     try {
-      await runCommand('mke2fs', rootImageArguments(root, imagePath, sizeBytes, inodes), {
-        env: imageEnvironment,
-        signal,
-      });
+      await runCommand('mke2fs', rootImageArguments(root, imagePath, sizeBytes, inodes), { ...options, env });
       // mke2fs always creates it; the guest's root must contain only the tree.
-      await runCommand('debugfs', ['-w', '-R', 'rmdir lost+found', imagePath], {
-        env: imageEnvironment,
-        signal,
-      });
+      await runCommand('debugfs', ['-w', '-R', 'rmdir lost+found', imagePath], { ...options, env });
       return size.entries;
     } catch (error) {
       const isTooSmall =

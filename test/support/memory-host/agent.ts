@@ -66,6 +66,8 @@ export class MemoryAgent {
   grownDisks = 0;
   wakes = 0;
   hellos = 0;
+  /** Requests that it never answers. */
+  ignored = 0;
   state: AgentState;
   readonly #faults: AgentFaults;
   readonly #links = new Set<LoopLink>();
@@ -122,7 +124,10 @@ export class MemoryAgent {
 
   #serve(stream: Stream, request: Request): void {
     const { refuses: refused, ignores: ignored } = this.#faults;
-    if (ignored !== undefined && request[ignored]) return;
+    if (ignored !== undefined && request[ignored]) {
+      this.ignored += 1;
+      return;
+    }
     if (refused !== undefined && request[refused]) {
       stream.finish({ error: { code: 'internal', message: `${refused} was refused` } });
     } else if (this.#faults.hasNoRoot && request.identity?.entersRoot) {

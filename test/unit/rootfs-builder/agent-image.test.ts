@@ -40,7 +40,7 @@ t.test('another agent has another image, and the old one stays for who has it', 
   t.not(second.digest, first.digest);
   t.equal((await names()).length, 2);
   await rm(join(dataDir, 'mine'));
-  await ensureAgentImage(dataDir, agentDir, BARE_KERNEL, 0);
+  await ensureAgentImage(dataDir, agentDir, BARE_KERNEL, { unusedMs: 0 });
   t.same(await names(), [second.path.split('/').at(-1)]);
 });
 
@@ -54,7 +54,7 @@ t.test('an image that another daemon has just found stays until that daemon link
   const { ctimeMs } = await stat(path);
   await ensureAgentImage(dataDir, theirs, BARE_KERNEL);
   t.ok((await stat(path)).ctimeMs > ctimeMs, 'each use counts');
-  await ensureAgentImage(dataDir, agentDir, BARE_KERNEL, 0);
+  await ensureAgentImage(dataDir, agentDir, BARE_KERNEL, { unusedMs: 0 });
   t.same(await readdir(join(dataDir, 'agents')), [own.path.split('/').at(-1)]);
 });
 
@@ -74,7 +74,7 @@ t.test('it has the modules of the kernel, and another kernel has another image',
   t.equal(await read('/.sandbox/modprobe'), 'loader');
   t.equal(await read('/.sandbox/lib/ld.so'), 'loader');
   t.match(await runCommand('debugfs', ['-R', 'stat /.sandbox/modprobe', path]), /User: +0 +Group: +0/);
-  t.not((await ensureAgentImage(dataDir, agentDir, await archiveOf('6.2'), 0)).path, path);
+  t.not((await ensureAgentImage(dataDir, agentDir, await archiveOf('6.2'), { unusedMs: 0 })).path, path);
   await writeFile(join(dataDir, 'bad'), 'no archive');
   const bad = ensureAgentImage(dataDir, agentDir, { digest: 'bad', modulesPath: join(dataDir, 'bad') });
   await t.rejects(bad, { code: 'command_failed' });

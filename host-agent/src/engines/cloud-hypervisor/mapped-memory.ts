@@ -1,17 +1,19 @@
 // Copy-on-write forks for VMM versions that have no such mode. A memory zone backed by a non-shared file is opened for
 // reading and mapped copy-on-write. The saved state is changed so that the VMM reads nothing into it. When such a fork
 // is saved, the daemon copies its memory while the guest is paused, because the VMM would write every page, zeros
-// included.
-import { readFile } from 'node:fs/promises';
+// included. The same holds for a guest that was booted, whose memory is anonymous.
+import { open, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
-import { type Mapping, privateMappings } from '../mapping.ts';
+import { copyAnonymous, copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
+import { findAnonymous, type Mapping, privateMappings } from '../mapping.ts';
 import { logOwnPages, type PageLogOptions } from '../page-log.ts';
 import { MEMORY_FILE } from './saved-files.ts';
 import { type SavedState, unknownForm } from './saved-state.ts';
 
 type Json = Record<string, unknown>;
 
+/** Up to this size, the guest's memory is one range. */
+const MAX_ONE_RANGE_BYTES = 3 * 2 ** 30;
 /** Name of the VMM's default memory zone. */
 const ZONE = 'mem0';
 const MEMORY = 'memory-manager';
@@ -73,6 +75,22 @@ export async function beginMappedGuest(
   if (mappings === undefined || first === undefined) return undefined;
   await copyMappedFile(pid, first, memoryBytes, target);
   return () => copyOwnPages(pid, mappings, target);
+}
+
+/**
+ * The same for a guest that was booted. Undefined if its memory is not one anonymous mapping of exactly its size:
+ * several ranges may be merged there in any order.
+ */
+export async function beginBootedGuest(
+  pid: number,
+  memoryBytes: number,
+  target: string,
+): Promise<FinishCopy | undefined> {
+  if (memoryBytes > MAX_ONE_RANGE_BYTES) return undefined;
+  const mapping = findAnonymous(await readFile(`/proc/${pid}/maps`, 'utf8'), memoryBytes);
+  // Found out before the pause: not every kernel lets an unprivileged daemon read it after a restart.
+  await (await open(`/proc/${pid}/mem`, 'r')).close();
+  return mapping && (() => copyAnonymous(pid, mapping, target));
 }
 
 /** The same for a fork whose memory file is its own: only what differs from it is written, to the new file `target`. */

@@ -12,7 +12,7 @@ import { takeBack } from '../jail/jail.ts';
 import { type FinishCopy, mapsFile } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api.ts';
-import { beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
+import { beginBootedGuest, beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,
@@ -86,7 +86,7 @@ type SaveSteps = {
   readonly collect: (pausedMs: number) => Promise<WrittenVm>;
 };
 
-/** Undefined if the VMM must write the memory: for a cold-booted guest, or an unknown version. */
+/** Undefined if the VMM must write the memory: for a large guest that was booted, or an unknown version. */
 async function beginMemory(
   { api, identity, log }: SaveContext,
   { memoryBytes, dir, base }: SaveOptions,
@@ -100,10 +100,13 @@ async function beginMemory(
       if (finish !== undefined) return { memoryPath: base, changesPath, finish };
     }
     const memoryPath = memoryPathOf(dir);
-    const finish = await beginMappedGuest(identity.pid, memoryBytes, memoryPath);
+    const { pid, memory } = identity;
+    const isBooted = memory.kind === 'anonymous' && memory.isBooted === true;
+    const begin = isBooted ? beginBootedGuest : beginMappedGuest;
+    const finish = await begin(pid, memoryBytes, memoryPath);
     return finish && { memoryPath, finish };
   } catch (err) {
-    log.debug({ err: toError(err) }, 'the memory of a fork cannot be read, the VMM writes it');
+    log.debug({ err: toError(err) }, 'the memory of a guest cannot be read, the VMM writes it');
     return undefined;
   }
 }

@@ -88,7 +88,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
   return startVmm(
     options,
     setup,
-    { kind: 'anonymous' },
+    { kind: 'anonymous', isBooted: true },
     [spec.kernelPath],
     false,
     (files) => symlink(spec.kernelPath, files.startKernelPath),

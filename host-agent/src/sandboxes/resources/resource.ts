@@ -116,8 +116,11 @@ export interface BootedTemplate {
   readonly hasFailed: boolean;
   /** Resolves when the guest can be used, maybe without a template. AppError if its profile's service does not run. */
   save(start: StartContext, signal: AbortSignal): Promise<void>;
-  /** The create has failed. What is being saved already may still become a template. */
-  abandon(reason: unknown): void;
+  /**
+   * The create has ended, by `failure` if there is one. What was saved is completed from now on, and may become a
+   * template even so.
+   */
+  createEnded(failure?: unknown): void;
 }
 
 /** Handles of a sandbox in this process. Each resource sets its own. */

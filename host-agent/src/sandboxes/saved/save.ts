@@ -20,8 +20,8 @@ export type SaveInput = {
   readonly writesOut?: boolean;
   /** Called while the guest is paused. */
   readonly onPaused?: () => void;
-  /** Called when all of the guest is in files; the rest needs neither the guest nor its VMM. */
-  readonly onWritten?: () => void;
+  /** Called when all of the guest is in files. The rest needs neither the guest nor its VMM, and waits for this. */
+  readonly onWritten?: () => Promise<void>;
   /** Leaves the guest paused, because it is not needed any more. */
   readonly staysPaused?: boolean;
   /** It does not outlive this daemon, so that nothing is flushed. */
@@ -59,7 +59,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     },
     ...(input.staysPaused && { staysPaused: true }),
   });
-  input.onWritten?.();
+  await input.onWritten?.();
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE] as const;
   return {

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { serviceSpec } from '@sandboxd/api';
 import t from 'tap';
+import type { AgentFaults } from '../../../support/memory-host/agent.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
@@ -89,6 +90,26 @@ t.test('a create whose client leaves does not fail those that wait for its guest
   await t.rejects(first, { message: 'the client left' });
   await Promise.all(others);
   t.same([host.counts.boots, host.counts.restores], [2, 1], 'one of them boots, the other is a copy');
+});
+
+t.test('what a create has saved is completed once the create has ended, even if that fails', async (t) => {
+  const { host, home, manager } = await startMemoryDaemon(t);
+  const faults: AgentFaults = {};
+  host.agentFaults = faults;
+  host.onSave = () => {
+    faults.ignores = 'identity';
+  };
+  const gone = new AbortController();
+  const first = manager.create({}, gone.signal);
+  first.catch(() => undefined);
+  await until(() => host.running[0]?.agent.ignored === 1, 'its own identity');
+  t.same(templatesOf(home.dataDir), []);
+  gone.abort(new Error('the client left'));
+  await t.rejects(first, { message: 'the client left' });
+  await hasTemplates(home.dataDir, 1);
+  delete faults.ignores;
+  await manager.create({});
+  t.same([host.counts.boots, host.counts.restores], [1, 1]);
 });
 
 const profileService = { spec: serviceSpec.parse({ cmd: ['serve'] }), readyPort: 8000 };

@@ -1,4 +1,5 @@
-// Saving the memory of a fork that maps its source's file: a real process with such a mapping, and a fake VMM API.
+// Saving the memory of a fork that maps its source's file, and of a booted guest: a real process with such a mapping, and
+// a fake VMM API.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -21,13 +22,13 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
-import { versionKey } from '../../../../../host-agent/src/engines/mapped-copy.ts';
-import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import { nonZeroRanges, versionKey } from '../../../../../host-agent/src/engines/mapped-copy.ts';
+import { findAnonymous, type Mapping, PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
 import { applyPageLog } from '../../../../../host-agent/src/engines/page-log.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';
@@ -63,8 +64,10 @@ t.test('memory is what mappings of the file make up, one behind the other', asyn
     t.equal(findMemory(maps.join('\n'), bytes), undefined);
 });
 
+type Memory = { readonly pid: number; readonly mapping: Mapping; read(): Buffer };
+
 /** A process with own pages in a mapping, over pages of the source. */
-async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
+async function startMapped(t: Test): Promise<Memory> {
   const path = join(dir, 'memory-ranges');
   const file = openSync(path, 'w');
   ftruncateSync(file, SIZE);
@@ -72,8 +75,16 @@ async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
   for (const at of [20 * MIB, 33 * MIB + PAGE_BYTES]) writeSync(file, content, 0, content.length, at);
   fsyncSync(file);
   closeSync(file);
-  const memory = `memory-backend-file,id=mem,size=${SIZE},mem-path=${path},share=off`;
-  const machine = ['-machine', 'pc,accel=tcg,memory-backend=mem', '-m', '64', '-object', memory];
+  const backend = `memory-backend-file,id=mem,size=${SIZE},mem-path=${path},share=off`;
+  return startMachine(t, backend, (maps) => findMemory(maps, SIZE)?.[0]);
+}
+
+async function startMachine(
+  t: Test,
+  backend: string,
+  find: (maps: string) => Mapping | undefined,
+): Promise<Memory> {
+  const machine = ['-machine', 'pc,accel=tcg,memory-backend=mem', '-m', '64', '-object', backend];
   const child = spawn('qemu-system-x86_64', ['-nodefaults', '-display', 'none', ...machine], {
     stdio: 'ignore',
   });
@@ -83,14 +94,14 @@ async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
     await ended;
   });
   const pid = child.pid!;
-  const find = async () => findMemory(await readFile(`/proc/${pid}/maps`, 'utf8'), SIZE);
-  while ((await find().catch(() => undefined)) === undefined)
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  const [mapping] = (await find())!;
+  const look = async () => find(await readFile(`/proc/${pid}/maps`, 'utf8').catch(() => ''));
+  let mapping = await look();
+  for (; mapping === undefined; mapping = await look()) await new Promise((done) => setTimeout(done, 20));
+  const { startAddress } = mapping;
   const read = (): Buffer => {
     const process = openSync(`/proc/${pid}/mem`, 'r');
     const memory = Buffer.alloc(SIZE);
-    for (let at = 0; at < SIZE; at += MIB) readSync(process, memory, at, MIB, mapping!.startAddress + at);
+    for (let at = 0; at < SIZE; at += MIB) readSync(process, memory, at, MIB, startAddress + at);
     closeSync(process);
     return memory;
   };
@@ -99,11 +110,11 @@ async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
       .subarray(0, MIB)
       .some((byte) => byte !== 0),
   );
-  return { pid, read };
+  return { pid, mapping, read };
 }
 
 t.test('its VMM saves all but memory, which is copied as it is at the pause', async (t) => {
-  const { pid, read } = await startMapped();
+  const { pid, read } = await startMapped(t);
   const paths = { dir: join(dir, 'own'), socketDir: join(dir, 'sockets') };
   for (const path of Object.values(paths)) mkdirSync(path);
   const socket = join(paths.socketDir, 'api.sock');
@@ -196,4 +207,86 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   const { memoryPath } = await save('unknown');
   t.equal(readFileSync(memoryPath).toString('latin1', 0, 10), 'by the VMM', 'of a version that is not known');
   t.same(lost, []);
+});
+
+t.test('of a booted guest what it has used is copied, without its VMM', async (t) => {
+  const backend = `memory-backend-ram,id=mem,size=${SIZE},share=off`;
+  const { pid, read } = await startMachine(t, backend, (maps) => findAnonymous(maps, SIZE));
+  // The process has no mapping of such a size.
+  const other = 13 * MIB + 3 * PAGE_BYTES;
+  const paths = { dir: join(dir, 'own-booted'), socketDir: join(dir, 'sockets-booted') };
+  for (const path of Object.values(paths)) mkdirSync(path);
+  const socket = join(paths.socketDir, 'api.sock');
+  const vmm = await serveVmm(t, socket, pid);
+  Object.assign(vmm.answers, {
+    'vmm.ping': () => ({ version: '53.0.0', pid }),
+    'vm.pause': () => void process.kill(pid, 'SIGSTOP'),
+    'vm.resume': () => void process.kill(pid, 'SIGCONT'),
+    'vm.snapshot': ({ destination_url }: { destination_url: string }) => {
+      const to = new URL(destination_url).pathname;
+      for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
+      const path = join(to, 'memory-ranges');
+      if (existsSync(path)) return { reasons: ['memory snapshot file', 'File exists (os error 17)'] };
+      writeFileSync(path, Buffer.alloc(other, 'by the VMM'), { flag: 'wx' });
+      return undefined;
+    },
+  });
+  const save = async (name: string, memory: GuestMemory, memoryBytes: number) => {
+    mkdirSync(join(dir, name));
+    let atPause: Buffer | undefined;
+    const context = {
+      api: new VmmApi(socket),
+      identity: { pid, startTicks: 0, paths, memory } as never,
+      log: pino({ level: 'silent' }),
+      claimProgram: HELPERS.claim,
+      terminate: async (reason: string) => void t.fail(reason),
+    };
+    const whilePaused = async (): Promise<void> => {
+      await until(() => /State:\tT/.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
+      atPause = read();
+    };
+    const { memoryPath } = await saveVm(context, { dir: join(dir, name), memoryBytes, whilePaused });
+    return { memoryPath, isExact: readFileSync(memoryPath).equals(atPause ?? Buffer.alloc(0)) };
+  };
+  const booted = { kind: 'anonymous', isBooted: true } as const;
+  const { memoryPath, isExact } = await save('booted', booted, SIZE);
+  t.ok(isExact);
+  t.ok(statSync(memoryPath).blocks * 512 < SIZE / 2, 'zeros are holes');
+  t.equal(statSync(memoryPath).mode & 0o777, 0o644);
+  for (const [name, memory] of [
+    ['restored', { kind: 'anonymous' }],
+    ['of another size', booted],
+  ] as const) {
+    const saved = await save(name, memory, other);
+    t.equal(readFileSync(saved.memoryPath).toString('latin1', 0, 10), 'by the VMM', name);
+  }
+  t.same(readdirSync(paths.dir), []);
+});
+
+t.test('anonymous memory is the only mapping of exactly its size', async (t) => {
+  const line = (start: number, bytes: number, rest = 'rw-p 00000000 00:00 0 ') =>
+    `${start.toString(16)}-${(start + bytes).toString(16)} ${rest}`;
+  const memory = line(0x7f2000000000, 3 * MIB);
+  const others = [
+    line(0x7f1000000000, 2 * MIB),
+    line(0x7f3000000000, 3 * MIB, '---p 00000000 00:00 0 '),
+    line(0x7f4000000000, 3 * MIB, 'rw-p 00000000 fe:00 9   /file'),
+    line(0x7f5000000000, 3 * MIB, 'rw-p 00000000 00:00 0    [heap]'),
+    line(0x7f6000000000, 3 * MIB, 'rw-s 00000000 00:01 7   /memfd:other (deleted)'),
+  ];
+  t.match(findAnonymous([...others, memory].join('\n'), 3 * MIB), { startAddress: 0x7f2000000000 });
+  t.equal(findAnonymous(others.join('\n'), 3 * MIB), undefined);
+  t.equal(findAnonymous([memory, line(0x7f7000000000, 3 * MIB)].join('\n'), 3 * MIB), undefined);
+});
+
+t.test('blocks of zeros are left out, also a part of one at the end', async (t) => {
+  const block = 16 * PAGE_BYTES;
+  const pages = Buffer.alloc(5 * block + 100);
+  t.same(nonZeroRanges(pages), []);
+  for (const at of [0, 2 * block - 1, 3 * block, 5 * block + 99]) pages[at] = 1;
+  t.same(nonZeroRanges(pages), [
+    { offset: 0, length: 2 * block },
+    { offset: 3 * block, length: block },
+    { offset: 5 * block, length: 100 },
+  ]);
 });
