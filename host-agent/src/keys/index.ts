@@ -27,7 +27,6 @@ export {
 } from './principal.ts';
 export {
   concernsTenants,
-  findWideGrants,
   type KeyChange,
   type KeyRecord,
   QUOTA_KEYS,

@@ -28,7 +28,6 @@ import {
 import {
   describe,
   forbidden,
-  keepsOldGrants,
   mayDo,
   type Owner,
   ownerOf,
@@ -191,7 +190,7 @@ export class Limits {
     const policy = policyOf(principal);
     const isNarrow = policy !== undefined || tenantOf(principal) !== undefined;
     const { publishPorts } = this.#options;
-    return { ...(isNarrow && !keepsOldGrants(principal) && { publish_ports: publishPorts }), ...policy };
+    return { ...(isNarrow && { publish_ports: publishPorts }), ...policy };
   }
 
   /** The same for a snapshot. The snapshot of an idle sandbox has no policy: it was counted at the sandbox's create. */

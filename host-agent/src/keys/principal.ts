@@ -14,8 +14,6 @@ export type KeyHolder = Owner & {
   readonly id: string;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
-  /** The key is older than some policy fields, and keeps the rights that it had without them. */
-  readonly keepsOldGrants?: true;
 };
 
 /** The client that a request is decided for. */
@@ -54,28 +52,19 @@ export function sharerOf(owner: Owner | undefined): string | undefined {
   return owner?.tenant ?? owner?.key;
 }
 
-/** `formerly`: the operation that allowed it for keys older than `operation`. */
-export function mayDo(principal: Principal, operation: Operation, formerly?: Operation): boolean {
+export function mayDo(principal: Principal, operation: Operation): boolean {
   const operations = policyOf(principal)?.operations;
-  if (operations === undefined || includesOperation(operations, operation)) return true;
-  return keepsOldGrants(principal) && formerly !== undefined && operations.includes(formerly);
-}
-
-export function keepsOldGrants(principal: Principal): boolean {
-  return principal.kind === 'key' && principal.keepsOldGrants === true;
+  return operations === undefined || includesOperation(operations, operation);
 }
 
 /** AppError forbidden. */
-export function assertOperation(principal: Principal, operation: Operation, formerly?: Operation): void {
-  if (!mayDo(principal, operation, formerly)) throw forbidden(principal, [describe(principal, operation)]);
+export function assertOperation(principal: Principal, operation: Operation): void {
+  if (!mayDo(principal, operation)) throw forbidden(principal, [describe(principal, operation)]);
 }
 
 /** AppError forbidden if the principal may not use the route at all, with any arguments. */
-export function assertAccess(
-  principal: Principal,
-  { access, formerly }: Pick<Route, 'access' | 'formerly'>,
-): void {
-  if (access !== 'public' && access !== 'any-key') assertOperation(principal, access, formerly);
+export function assertAccess(principal: Principal, { access }: Pick<Route, 'access'>): void {
+  if (access !== 'public' && access !== 'any-key') assertOperation(principal, access);
 }
 
 /**
@@ -84,7 +73,7 @@ export function assertAccess(
  */
 export function assertMayChangeImages(principal: Principal): void {
   const allowed = policyOf(principal)?.allow_profiles;
-  if (allowed === undefined || keepsOldGrants(principal)) return;
+  if (allowed === undefined) return;
   const reason =
     `no image is among allow_profiles ${JSON.stringify(allowed)}, ` +
     'so it neither pulls, imports nor deletes any';

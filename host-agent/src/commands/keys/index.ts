@@ -1,6 +1,6 @@
 // `sandboxd keys …`: API keys.
 import { UsageError } from '@sandboxd/api/command-line';
-import { findWideGrants, type KeyRegistry, type ListedKey, type NewKey, stateOf } from '../../keys/index.ts';
+import { type KeyRegistry, type ListedKey, type NewKey, stateOf } from '../../keys/index.ts';
 import type { Command, Group } from '../command.ts';
 import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
@@ -44,7 +44,6 @@ const show: Command = {
 
 function toJson(key: ListedKey) {
   const { name, id, tenant, seesAllTenants, policy, createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
-  const wide = stateOf(key) === 'valid' ? findWideGrants(key) : [];
   return {
     name,
     id,
@@ -53,7 +52,6 @@ function toJson(key: ListedKey) {
     ...(tenant !== undefined && { tenant }),
     ...(seesAllTenants && { all_tenants: true }),
     ...(policy !== undefined && { policy }),
-    ...(wide.length > 0 && { wide }),
     ...(expiresAtMs !== undefined && { expires_at: toTime(expiresAtMs) }),
     ...(revokedAtMs !== undefined && { revoked_at: toTime(revokedAtMs) }),
     ...(lastUse !== undefined && { last_use: { at: toTime(lastUse.atMs), address: lastUse.address } }),
@@ -63,10 +61,9 @@ function toJson(key: ListedKey) {
 const COLUMNS = [20, 17, 9, 16, 25, 25];
 
 function toRow(key: ListedKey): string {
-  const { name, id, tenant = '(all)', state, expires_at, last_use, policy, wide } = toJson(key);
+  const { name, id, tenant = '(all)', state, expires_at, last_use, policy } = toJson(key);
   const what = policy === undefined ? 'everything' : JSON.stringify(policy);
-  const all = wide === undefined ? what : `${what} WIDE: ${wide.join(', ')}`;
-  return columns([name, id, state, tenant, expires_at ?? 'never', last_use?.at ?? 'never used', all]);
+  return columns([name, id, state, tenant, expires_at ?? 'never', last_use?.at ?? 'never used', what]);
 }
 
 const HEADING = columns(['NAME', 'ID', 'STATE', 'TENANT', 'EXPIRES', 'LAST USE', 'MAY DO']);

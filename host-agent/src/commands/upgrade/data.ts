@@ -1,4 +1,4 @@
-// What of a data directory this build can use as it is, brings up to date, or refuses.
+// What of a data directory this build can use as it is, makes again, or refuses.
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { KERNEL_FORMAT, ROOTFS_FORMAT } from '@sandboxd/rootfs-builder';
 import { toError } from '../../lib/errors.ts';
 import { SAVED_FORMAT } from '../../sandboxes/saved/manifest.ts';
 import { PAUSED_FORMAT } from '../../sandboxes/saved/paused-manifest.ts';
-import { Store } from '../../store/store.ts';
+import { SCHEMA_VERSION, Store } from '../../store/store.ts';
 import { type Finding, fault, type Group, ok, warning } from '../doctor/host.ts';
 
 const MAX_NAMED = 5;
@@ -33,24 +33,12 @@ async function checkRegistry(dataDir: string): Promise<Finding> {
   const name = 'registry';
   const path = join(dataDir, 'state.lmdb');
   try {
-    const versions = await Store.inspect(path);
-    if (versions === undefined) return ok(name, 'there is none yet');
-    const { found, oldest, newest } = versions;
-    if (found === undefined || found === newest)
-      return ok(name, `schema version ${found ?? newest}, as this build`);
-    if (found > newest)
-      return fault(name, `schema version ${found}; this build knows ${newest} at most`, NEWER);
-    if (found < oldest)
-      return fault(
-        name,
-        `schema version ${found}; this build knows ${oldest} and later`,
-        'upgrade by a version between',
-      );
-    return warning(
-      name,
-      `schema version ${found}: the first start changes it to ${newest}`,
-      'back up the data directory before: an older version cannot read it after that (docs/operate.md)',
-    );
+    if (!existsSync(path)) return ok(name, 'there is none yet');
+    const found = (await Store.inspect(path)) ?? SCHEMA_VERSION;
+    if (found === SCHEMA_VERSION) return ok(name, `schema version ${found}, as this build`);
+    const advice =
+      found > SCHEMA_VERSION ? NEWER : 'a version that was never released has written it: move it away';
+    return fault(name, `schema version ${found}; this build reads ${SCHEMA_VERSION}`, advice);
   } catch (error) {
     return fault(name, `${path}: ${toError(error).message}`, 'restore it from a back-up');
   }
