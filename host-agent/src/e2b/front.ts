@@ -4,7 +4,15 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../http/authentication.ts';
-import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
+import {
+  addressOf,
+  connectionOf,
+  endOf,
+  type HttpApp,
+  type HttpContext,
+  type HttpEnv,
+  headerOf,
+} from '../http/context.ts';
 import { type AuditSink, audit, auditRefusal, newRequestId } from '../http/middleware.ts';
 import { type ClientOf, nameClient } from '../http/server/client-address.ts';
 import {
@@ -145,7 +153,7 @@ export class E2bFront implements ServedGateway {
     app.onError((error, c) => {
       const requestId = c.get('requestId');
       const { status, headers, body } = toE2bAnswer(error, requestId);
-      const { incoming } = c.env;
+      const { incoming } = connectionOf(c);
       // Other refusals are those of the REST interface, which has recorded them.
       const isOwn = status === 401 || (isAppError(error) && error.code === 'forbidden');
       if (isOwn && incoming !== undefined) this.#audit(incoming, error, requestId);
@@ -178,7 +186,8 @@ export class E2bFront implements ServedGateway {
   /** As the client of a request has reached it. */
   #baseUrl(c: HttpContext): string {
     const host = headerOf(c, 'host') ?? 'localhost';
-    const isEncrypted = (c.env.incoming?.socket as { readonly encrypted?: boolean } | undefined)?.encrypted;
+    const isEncrypted = (connectionOf(c).incoming?.socket as { readonly encrypted?: boolean } | undefined)
+      ?.encrypted;
     // A proxy in front of the daemon may have the certificate of its name.
     const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
     return `${isEncrypted || (isName && this.#options.addresses.scheme === 'https') ? 'https' : 'http'}://${host}`;
@@ -196,7 +205,7 @@ export class E2bFront implements ServedGateway {
   /** Its connection is closed when the key is revoked, also while the request is in work. */
   #admitted(c: HttpContext, principal: Principal): void {
     c.set('principal', principal);
-    const { incoming } = c.env;
+    const { incoming } = connectionOf(c);
     const lifetime = endOf(c);
     if (principal.kind !== 'key' || incoming === undefined || lifetime === undefined) return;
     this.#options.authenticator.open.add(principal, incoming.socket, lifetime);
@@ -225,7 +234,7 @@ export class E2bFront implements ServedGateway {
 }
 
 function headersOf(c: HttpContext): IncomingHttpHeaders {
-  return c.env.incoming?.headers ?? c.req.header();
+  return connectionOf(c).incoming?.headers ?? c.req.header();
 }
 
 function finish(app: HttpApp): HttpApp {

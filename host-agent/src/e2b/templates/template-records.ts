@@ -2,7 +2,8 @@
 // of a tenant. A build is a snapshot, and has tags.
 import { randomBytes } from 'node:crypto';
 import PQueue from 'p-queue';
-import { canSee, type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
+import { type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
+import type { IsVisible } from '../../sandboxes/interface.ts';
 import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
 import { DEFAULT_TAG, readName } from './template-name.ts';
@@ -39,6 +40,9 @@ export type Template = TemplateRecord & { readonly id: string };
 const MAX_TEMPLATES_OF_TENANT = 1000;
 const MAX_TAGS = 100;
 
+/** What exists for a client, by its owner. */
+type VisibleTo = (principal: Principal) => IsVisible;
+
 export class TemplateRecords {
   readonly #table: Table<TemplateRecord>;
   /** Also those that have no build yet, which are not stored. */
@@ -48,7 +52,10 @@ export class TemplateRecords {
   /** One at a time: each begins with what the one before has stored. */
   readonly #changes = new PQueue({ concurrency: 1 });
 
-  constructor(store: Store) {
+  readonly #visibleTo: VisibleTo;
+
+  constructor(store: Store, visibleTo: VisibleTo) {
+    this.#visibleTo = visibleTo;
     this.#table = store.table('e2b_templates');
     this.#kept = store.table('e2b_snapshots');
     this.#all = new Map(this.#table.all().map(({ id, record }) => [id, { ...record, id }]));
@@ -66,15 +73,16 @@ export class TemplateRecords {
 
   /** Those that a client sees, oldest first. */
   list(principal: Principal): readonly Template[] {
+    const isVisible = this.#visibleTo(principal);
     return [...this.#all.values()]
-      .filter(({ owner }) => canSee(principal, owner))
+      .filter(({ owner }) => isVisible(owner))
       .sort((a, b) => a.createdAtMs - b.createdAtMs);
   }
 
   /** By id, or by the name of one of the client's own tenant: others could give theirs any name. */
   find(principal: Principal, idOrName: string): Template | undefined {
     const byId = this.#all.get(idOrName);
-    if (byId !== undefined && canSee(principal, byId.owner)) return byId;
+    if (byId !== undefined && this.#visibleTo(principal)(byId.owner)) return byId;
     return this.#own(principal).find(({ name }) => name === idOrName);
   }
 

@@ -10,7 +10,7 @@ import {
 } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import { type HttpContext, headerOf, MAX_LOGGED_CHARS } from '../context.ts';
+import { connectionOf, type HttpContext, headerOf, MAX_LOGGED_CHARS } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { readJson } from './json-body.ts';
 
@@ -61,7 +61,7 @@ export async function readInput<R extends Route>(
 }
 
 function hasBody(c: HttpContext): boolean {
-  const { incoming }: Partial<HttpContext['env']> = c.env ?? {};
+  const { incoming } = connectionOf(c);
   if (incoming === undefined) return c.req.raw.body !== null;
   return (
     incoming.headers['transfer-encoding'] !== undefined || Number(incoming.headers['content-length']) > 0

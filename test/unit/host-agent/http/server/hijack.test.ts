@@ -7,7 +7,12 @@ import { type Context, Hono } from 'hono';
 import { pino } from 'pino';
 import t from 'tap';
 import type { AuditEntry } from '../../../../../host-agent/src/audit/index.ts';
-import type { HttpApp, HttpEnv, Takeover } from '../../../../../host-agent/src/http/context.ts';
+import {
+  connectionOf,
+  type HttpApp,
+  type HttpEnv,
+  type Takeover,
+} from '../../../../../host-agent/src/http/context.ts';
 import { HttpError } from '../../../../../host-agent/src/http/errors.ts';
 import {
   type HijackOptions,
@@ -43,7 +48,7 @@ function setUp(
   const seen: { request: Request; takeover: Takeover }[] = [];
   const app: HttpApp = new Hono<HttpEnv>();
   app.all('*', async (c) => {
-    seen.push({ request: c.req.raw, takeover: c.env.takeover! });
+    seen.push({ request: c.req.raw, takeover: connectionOf(c).takeover! });
     return answer?.(c) ?? c.text('answer', 404);
   });
   const server = new EventEmitter();
@@ -115,7 +120,7 @@ t.test('which requests want the connection', (t) => {
 t.test('the app gets the whole request, with its connection and what came behind', async (t) => {
   const runs: string[] = [];
   const { take, seen, order, opened } = setUp({}, async (c) => {
-    const { takeover } = c.env;
+    const { takeover } = connectionOf(c);
     runs.push(await c.req.text());
     if (takeover !== undefined) takeover.run = () => runs.push('run');
     return c.body(null);
