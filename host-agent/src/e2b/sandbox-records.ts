@@ -180,7 +180,7 @@ export function toE2bId(id: string): string {
   return id.replace('_', '');
 }
 
-/** Undefined for text that is no id of a sandbox. Older SDKs append a client id behind a hyphen. */
+/** Undefined for text that is not an id of a sandbox. Older SDKs append a client id behind a hyphen. */
 export function toOwnId(text: string): string | undefined {
   const suffix = /^sbx_?([0-9a-v]{13})(?:-[\w-]*)?$/.exec(text)?.[1];
   return suffix === undefined ? undefined : `sbx_${suffix}`;

@@ -168,7 +168,7 @@ export class TemplateRecords {
     });
   }
 
-  /** For a snapshot that is no build. */
+  /** For a snapshot that is not a build. */
   async keepDefaults(snapshotId: string, defaults: Defaults): Promise<void> {
     await this.#kept.put(snapshotId, defaults);
   }

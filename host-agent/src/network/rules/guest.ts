@@ -238,7 +238,7 @@ export function openPorts(ports: readonly number[]): string {
 
 /**
  * Data of clients on connections that were open before the guest fell asleep: it is reported, or resets the connection.
- * Acknowledgements and probes are no data; they have no PSH, and up to 60 bytes of TCP header.
+ * Acknowledgements and probes are not data; they have no PSH, and up to 60 bytes of TCP header.
  */
 export function asleepRules(mode: PortMode): string {
   const [chain, client] = [`${GUEST_TABLE} asleep`, 'ct state established ct direction original'];

@@ -25,9 +25,13 @@ import { FakeSocket } from '../../../../support/fake-socket.ts';
 
 const EXEC = '/sandboxes/sbx_0123456789abc/exec';
 
-type Wanted = { method?: string; url?: string; headers?: Record<string, string> };
+type RequestParts = { method?: string; url?: string; headers?: Record<string, string> };
 
-function request({ method = 'POST', url = `${EXEC}?stdin=1`, headers = {} }: Wanted = {}): IncomingMessage {
+function request({
+  method = 'POST',
+  url = `${EXEC}?stdin=1`,
+  headers = {},
+}: RequestParts = {}): IncomingMessage {
   return {
     method,
     url,
@@ -65,7 +69,7 @@ function setUp(
     onOpen: (socket) => opened.push(socket),
     ...changes,
   });
-  const take = async (wanted: Wanted, head = '') => {
+  const take = async (wanted: RequestParts, head = '') => {
     const socket = new FakeSocket();
     server.emit('upgrade', request(wanted), socket, Buffer.from(head));
     await settle();
@@ -90,7 +94,7 @@ t.test('which requests want the connection', (t) => {
   const timeouts: number[] = [];
   const socket = { parser, setTimeout: (ms: number) => timeouts.push(ms) } as unknown as Socket;
   server.emit('connection', socket);
-  const ask = (wanted: Wanted): unknown[] => {
+  const ask = (wanted: RequestParts): unknown[] => {
     const incoming = request(wanted);
     const result = parser.onIncoming(incoming, true);
     return [result, Reflect.get(incoming, 'upgrade')];
