@@ -9,6 +9,7 @@ export {
   type RequestedResources,
   type RequestedSecret,
 } from './policy.ts';
+export type { RequestContext, SnapshotMaker } from './principal.ts';
 export {
   ANONYMOUS,
   assertAccess,
@@ -42,4 +43,3 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
-export type { RequestContext, SnapshotMaker } from './request-context.ts';

@@ -2,6 +2,7 @@
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
 import type { AppError } from '../lib/errors.ts';
+import { RecentCounts } from './attempts.ts';
 import {
   countPorts,
   type Holding,
@@ -33,11 +34,12 @@ import {
   ownerOf,
   type Principal,
   policyOf,
+  type RequestContext,
+  type RequestedChange,
+  type SnapshotMaker,
   tenantOf,
 } from './principal.ts';
-import { RecentCounts } from './recent-counts.ts';
 import type { Quota, QuotaLimit } from './record.ts';
-import type { RequestContext, RequestedChange, SnapshotMaker } from './request-context.ts';
 
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */

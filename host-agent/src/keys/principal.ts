@@ -1,6 +1,7 @@
 // Principals (clients of requests) and owners of sandboxes and snapshots.
 import { includesOperation, type Operation, type Policy, type Route } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
+import type { RequestedResources } from './policy.ts';
 
 /**
  * The key that created it, and its tenant. Names, not ids: a replacement key keeps access to what the old one
@@ -101,3 +102,25 @@ export function forbidden(
   const reasons = [...overPolicy, ...overQuota];
   return new AppError('forbidden', `${message}: ${reasons.join('; ')}; ask for less, ${advice}`);
 }
+
+// What limits are checked for: the client of a request, and what it changes or takes.
+
+/** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
+export type RequestContext = {
+  readonly principal: Principal;
+  readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
+};
+
+/** For whom a snapshot is taken: a client, or the owner whose idle sandbox is saved, which needs no permission. */
+export type SnapshotMaker = { readonly owner: Owner | undefined; readonly policy?: Policy | undefined };
+
+/** Fields that a request does not change are absent. */
+export type RequestedChange = {
+  readonly owner: Owner | undefined;
+  /** From its creation to its new end; 0: no end. */
+  readonly lifetimeS?: number;
+  readonly idleTimeoutS?: number;
+  /** Whether it will be saved after the idle timeout, and whether it was before. */
+  readonly savesItself: boolean;
+  readonly savedItself: boolean;
+};

@@ -3,15 +3,13 @@
 import { ForbiddenError } from '@sandboxd/client';
 import type { Caller } from '../../http/context.ts';
 import { mayDo, type Principal, policyOf } from '../../keys/index.ts';
-import { toTargets } from '../control/network.ts';
+import { toTargets } from '../control/rules.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
 import type { Requests, Rest } from '../rest.ts';
-import type { BuildLog } from './build-log.ts';
-import { type BuildRequest, describeStep } from './build-request.ts';
+import { type BuildLog, type BuildRequest, describeStep, StepError } from './build-request.ts';
 import type { BuildSandboxes } from './build-sandboxes.ts';
 import { BuildSteps } from './build-steps.ts';
 import { type Catalogue, findImage, findTemplate, type Source } from './find-template.ts';
-import { StepError } from './step-error.ts';
 import type { Defaults, Template, TemplateBuild } from './template-records.ts';
 
 export const BUILD_TIMEOUT_MS = 60 * 60_000;

@@ -5,13 +5,10 @@ import { ApiError, type CommandInfo, type ExecResult } from '@sandboxd/client';
 import { GuestUsers } from '../envd/guest-users.ts';
 import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import type { BuildLog } from './build-log.ts';
-import type { Step } from './build-request.ts';
-import { ADD_USER, COPY, MAKE_DIRECTORY } from './scripts.ts';
-import { StepError } from './step-error.ts';
+import { type BuildLog, type Step, StepError } from './build-request.ts';
+import { ADD_USER, COPY, MAKE_DIRECTORY, PrintedVariables, setVariables } from './scripts.ts';
 import type { Defaults } from './template-records.ts';
 import { readArchive } from './uploads.ts';
-import { PrintedVariables, setVariables } from './variables.ts';
 
 export type BuildStepsOptions = {
   readonly id: string;

@@ -7,7 +7,7 @@ import type { Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../host-agent/src/commands/doctor/host.ts';
 import { keys as keysGroup } from '../../../../host-agent/src/commands/doctor/keys.ts';
-import { checkVisibility } from '../../../../host-agent/src/commands/keys/flags.ts';
+import { checkVisibility } from '../../../../host-agent/src/commands/keys/index.ts';
 import { loadConfig } from '../../../../host-agent/src/config/index.ts';
 import { KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../../host-agent/src/commands/doctor/host.ts';
-import { data } from '../../../../../host-agent/src/commands/upgrade/data.ts';
+import { data } from '../../../../../host-agent/src/commands/upgrade/index.ts';
 import type { Config } from '../../../../../host-agent/src/config/index.ts';
 import { SCHEMA_VERSION, Store } from '../../../../../host-agent/src/store/store.ts';
 import { KERNEL_FORMAT, ROOTFS_FORMAT } from '../../../../../rootfs-builder/src/index.ts';
