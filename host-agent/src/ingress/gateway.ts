@@ -15,16 +15,9 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { Access, Grant } from './access.ts';
 import type { Addresses } from './addresses.ts';
-import {
-  type Exchange,
-  forward,
-  forwardUpgrade,
-  GuestAgent,
-  hasBody,
-  isClosed,
-  type Tunnel,
-} from './forward.ts';
+import { type Exchange, forward, forwardUpgrade, hasBody, isClosed, type Tunnel } from './forward.ts';
 import { GrpcSessions, isGrpc } from './grpc.ts';
+import { GuestAgent } from './guest-agent.ts';
 import {
   LINK_COOKIE,
   SECURE_LINK_COOKIE,
