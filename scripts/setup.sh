@@ -113,7 +113,7 @@ are_known() { apt-get -qq --simulate --no-install-recommends install "$@" >/dev/
 install_packages() {
   missing=$(missing_packages | tr '\n' ' ')
   [ -n "$missing" ] || return 0
-  command -v apt-get >/dev/null || die "this is no Debian: install by hand what $LIST names (missing: $missing)"
+  command -v apt-get >/dev/null || die "this is not Debian: install by hand what $LIST names (missing: $missing)"
   # A new machine has no lists, and its first install must not start with errors.
   # shellcheck disable=SC2086
   are_known $missing || refresh_lists

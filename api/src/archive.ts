@@ -1,5 +1,5 @@
-// Reads tar archives with tar-stream, and closes its gaps: a size that is no number (it would wait for ever), extended
-// headers without limit, and an archive without its end mark. It also runs in browsers.
+// Reads tar archives with tar-stream, and closes its gaps: a size that is not a number (it would wait for ever),
+// extended headers without limit, and an archive without its end mark. It also runs in browsers.
 import { extract, type Header } from 'tar-stream';
 
 export type ArchiveHeader = Header & {

@@ -11,7 +11,7 @@ const MAX_DEPTH = 1000;
 /** How many values all texts together may have. */
 export type Budget = { values: number };
 
-/** Undefined for what is no JSON, too deep, or has more values than are left. */
+/** Undefined for what is not JSON, too deep, or has more values than are left. */
 export function parseGuestJson(text: string, budget: Budget): { readonly value: unknown } | undefined {
   if (!takeValues(text, budget)) return undefined;
   try {

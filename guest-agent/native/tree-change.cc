@@ -119,7 +119,7 @@ constexpr char kUser[] = "user.";
 constexpr size_t kUserSize = sizeof kUser - 1;
 constexpr size_t kMaxAttributeBytes = 65536;
 
-// attributesOf(directory, leaf): names and values in turn, of a file that is no link; with "" of the file that the
+// attributesOf(directory, leaf): names and values in turn, of a file that is not a link; with "" of the file that the
 // descriptor itself names; or -errno. Left out: what the effective user may not read, and what is beyond 64 KiB.
 METHOD(attributes_of) {
   ARGUMENTS(2);

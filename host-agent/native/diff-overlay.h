@@ -64,7 +64,7 @@ class Overlay {
         node = upper->node;
       }
       Attributes attributes = layers_[i]->attributes(node);
-      if (!S_ISDIR(attributes.mode)) layers_[i]->damaged("its root is no directory");
+      if (!S_ISDIR(attributes.mode)) layers_[i]->damaged("its root is not a directory");
       if (!found.exists) found = {true, layers_[i], node, attributes, {}};
       found.joined.push_back({i, layers_[i], node, {}});
     }

@@ -11,7 +11,7 @@ struct head {
   unsigned long long body;
   /** Of the head itself. */
   size_t length;
-  /** Status code that says why it is invalid; 0: it is no HTTP. */
+  /** Status code that says why it is invalid; 0: it is not HTTP. */
   int status;
 };
 
@@ -138,7 +138,7 @@ static enum parsed read_head(unsigned char *bytes, size_t count, struct head *he
   bool is_get, is_old, has_host = false, has_length = false;
   *head = (struct head){.status = 431};
   if (end == NULL && count >= MAX_HEAD) return INVALID;
-  // No answer to what is no HTTP, and at once.
+  // No answer to what is not HTTP, and at once.
   head->status = 0;
   size_t method = 0;
   while (method < count && is_token(bytes[method])) method++;

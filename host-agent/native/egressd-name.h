@@ -3,7 +3,7 @@
 enum { MAX_NAME = 253 };
 
 /**
- * Lower case and without a final dot; `name` has space for MAX_NAME + 1 characters. False if it is no name of two or
+ * Lower case and without a final dot; `name` has space for MAX_NAME + 1 characters. False if it is not a name of two or
  * more labels, or looks like an address.
  */
 static bool read_name(const unsigned char *bytes, size_t count, char *name) {

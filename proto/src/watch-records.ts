@@ -57,7 +57,7 @@ export function writeWatchRecord(to: Buffer, at: number, record: WatchRecordInpu
 
 /**
  * Splits chunks of any size into whole records, and checks each in place, so a hostile guest makes no objects.
- * ProtocolViolation for what is no record, or not the first one of a watch.
+ * ProtocolViolation for what is not a record, or not the first one of a watch.
  */
 export class WatchRecordReader {
   #parts: Buffer[] = [];

@@ -36,9 +36,9 @@ class RelayLink implements ByteLink {
   }
 
   write(chunks: readonly Uint8Array[]): boolean {
-    let isRoom = true;
-    for (const chunk of chunks) isRoom = this.child.stdin?.write(chunk) ?? false;
-    return isRoom;
+    let isWritable = true;
+    for (const chunk of chunks) isWritable = this.child.stdin?.write(chunk) ?? false;
+    return isWritable;
   }
 
   destroy(): void {

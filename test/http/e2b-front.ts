@@ -110,7 +110,7 @@ export async function serveE2b(
   const dataDir = t.testdir();
   const names = new OperatorNames(keyring.store);
   const catalogue = {
-    records: new TemplateRecords(keyring.store),
+    records: new TemplateRecords(keyring.store, (principal) => sandboxes.as(principal).isVisible),
     names,
     ownerOfSnapshot: (id: string) => daemon?.manager.snapshots.findOwner(id),
   };

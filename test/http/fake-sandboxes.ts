@@ -10,7 +10,7 @@ import type {
   PulledFile,
   ReadFile,
 } from '../../host-agent/src/guest/files.ts';
-import type { Principal } from '../../host-agent/src/keys/index.ts';
+import { canSee, OPERATOR, type Principal } from '../../host-agent/src/keys/index.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
@@ -63,9 +63,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   onPush: GuestFiles['pushFiles'] = async () => ({ files: 0, bytes: 0 });
   onPull: (path: string, maxBytes: number | undefined, signal?: AbortSignal) => Promise<PulledFile> =
-    async () => ({
-      body: outflow(),
-    });
+    async () => ({ body: outflow() });
 
   /** What is asked about single files; each answer describes the same file. */
   readonly fileCalls: FileCallInput[] = [];
@@ -89,8 +87,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return FILE;
   };
 
+  isVisible: Sandboxes['isVisible'] = () => true;
   as(principal: Principal | undefined): Sandboxes {
     this.callers.push(principal);
+    this.isVisible = canSee.bind(null, principal ?? OPERATOR);
     return this;
   }
   admitSecret = (): void => undefined;

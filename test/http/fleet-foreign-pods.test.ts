@@ -15,14 +15,14 @@ t.setTimeout(scaled(240_000));
 const LABELS = { 'sandboxd.dev/place': 'pod', app: 'agent' };
 const RESOURCES = { requests: { cpu: '200m', memory: '256Mi' }, limits: { cpu: '2', memory: '256Mi' } };
 
-type Wanted = {
+type PodParts = {
   readonly spec?: object;
   readonly container?: object;
   readonly labels?: Record<string, string>;
   readonly annotations?: Record<string, string>;
 };
 
-function toPod(name: string, { spec, container, labels = LABELS, annotations = {} }: Wanted = {}): object {
+function toPod(name: string, { spec, container, labels = LABELS, annotations = {} }: PodParts = {}): object {
   return {
     metadata: { name, labels, annotations },
     spec: {
@@ -33,7 +33,7 @@ function toPod(name: string, { spec, container, labels = LABELS, annotations = {
   };
 }
 
-async function makePod(fleet: Fleet, name: string, wanted: Wanted = {}, namespace = 'sandboxd-acme') {
+async function makePod(fleet: Fleet, name: string, wanted: PodParts = {}, namespace = 'sandboxd-acme') {
   fleet.api.namespaces.add(namespace);
   const path = `/api/v1/namespaces/${namespace}/pods`;
   await fleet.client().request({ method: 'POST', path, body: toPod(name, wanted) });
@@ -140,7 +140,7 @@ t.test('a pod becomes a sandbox of its tenant, which clients find at a gateway',
 t.test('what a sandbox cannot be is refused, and says why', async (t) => {
   const { fleet, host } = await start(t);
   const secret = { name: 'S', valueFrom: { fileKeyRef: { path: '/etc/shadow' } } };
-  const refused: Record<string, [Wanted, RegExp]> = {
+  const refused: Record<string, [PodParts, RegExp]> = {
     path: [{ spec: { volumes: [{ name: 'v', hostPath: { path: '/' } }] } }, /volumes/],
     claim: [{ spec: { volumes: [{ name: 'kube-api-access-x', hostPath: { path: '/' } }] } }, /hostPath/],
     network: [{ spec: { hostNetwork: true } }, /hostNetwork/],
@@ -203,7 +203,7 @@ t.test('without a key of the tenant nothing runs, and its policy and quota hold'
     const { status } = await phaseOf(fleet, 'p', 'Failed', namespace);
     t.equal(status.reason, 'Forbidden', namespace);
   }
-  const forbidden: Record<string, [Wanted, RegExp]> = {
+  const forbidden: Record<string, [PodParts, RegExp]> = {
     exec: [{ container: { command: ['x'] } }, /a service needs exec/],
     memory: [{ container: { resources: { requests: { cpu: '1', memory: '1Gi' } } } }, /max_memory_mib/],
     hosts: [{ annotations: { 'sandboxd.dev/allow-hosts': 'pypi.org, example.com' } }, /net_allow_max/],

@@ -16,8 +16,6 @@ export type Keyring = {
   readonly authenticator: Authenticator;
   /** The text of a new key. */
   make(wanted?: Partial<NewKey>): Promise<string>;
-  /** All that there are become keys of an older daemon. */
-  age(): Promise<void>;
 };
 
 /** Wrong keys that cost no time: a table has many. */
@@ -40,12 +38,6 @@ export async function openKeyring(t: Test, attempts: Attempts = new Patient()): 
     registry,
     store,
     authenticator: new Authenticator(registry, pino({ level: 'silent' }), attempts),
-    age: async () => {
-      const keys = store.table<object>('keys');
-      await keys.putAll(
-        keys.all().map(({ id, record }) => ({ id, record: { ...record, keepsOldGrants: true } })),
-      );
-    },
     make: async (wanted = {}) => (await registry.create({ name: `key-${count++}`, ...wanted })).text,
   };
 }

@@ -88,14 +88,6 @@ t.test('max_published_ports counts what the key has, at once as well as in turn'
   t.equal((await ask('POST', '/sandboxes', at(8040, 8041))).status, 201, 'what is gone makes room');
 });
 
-t.test('a key from before publish_ports existed keeps its ports', async (t) => {
-  const { as, keyring } = await start(t);
-  const [old, said] = [await as({ tenant: 'acme' }), await as({ policy: { publish_ports: ['80'] } })];
-  await keyring.age();
-  t.equal((await old('POST', '/sandboxes', at(22))).status, 201);
-  t.equal((await said('POST', '/sandboxes', at(22))).status, 403);
-});
-
 t.test('a port that is published later counts as one of a create', async (t) => {
   const { as, keyring } = await start(t);
   const all = await as({ tenant: 'acme' });

@@ -2,8 +2,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GuestMemory, SaveOptions, Vm, WrittenVm } from '../../host-agent/src/engines/engine.ts';
-import { mapsFile, versionKey } from '../../host-agent/src/engines/mapped-copy.ts';
-import { PAGE_BYTES } from '../../host-agent/src/engines/mapping.ts';
+import { mapsFile, PAGE_BYTES, versionKey } from '../../host-agent/src/engines/mapping.ts';
 import { logOwnPages } from '../../host-agent/src/engines/page-log.ts';
 import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
 import {

@@ -47,7 +47,6 @@ export const imageRoutes = {
     tag: 'images',
     summary: 'Pull an image from a registry and convert it to a root filesystem',
     access: 'images',
-    formerly: 'create',
     isExperimental: true,
     headers: KEYED,
     query: pullQuery,
@@ -72,7 +71,6 @@ export const imageRoutes = {
     description:
       'The archive is the output of docker save or an OCI layout, uncompressed or compressed with gzip or zstd.',
     access: 'images',
-    formerly: 'create',
     isExperimental: true,
     query: importQuery,
     body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
@@ -115,7 +113,6 @@ export const imageRoutes = {
     summary: 'Delete an image',
     description: 'Sandboxes that use the image continue to run.',
     access: 'images',
-    formerly: 'delete',
     params: imagePath,
     answers: [{ status: 204, description: 'the image is deleted' }],
     errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },

@@ -62,8 +62,6 @@ export type Route = {
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
-  /** The operation that sufficed before `access` existed. Older keys keep this right. */
-  readonly formerly?: Operation;
   /** A second operation that the request needs in the case that `when` describes. */
   readonly alsoNeeds?: { readonly operation: Operation; readonly when: string };
   /**

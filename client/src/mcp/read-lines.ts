@@ -26,7 +26,7 @@ export async function peek(
   return { beginning: read.subarray(0, count), all: all() };
 }
 
-/** Some lines of a text, and where the rest begins; undefined for what is no text. */
+/** Some lines of a text, and where the rest begins; undefined for what is not text. */
 export async function readLines(
   body: AsyncIterable<Uint8Array>,
   options: {

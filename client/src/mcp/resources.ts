@@ -54,7 +54,7 @@ function toWord(value: string | string[] | undefined): string {
   return Array.isArray(value) ? value.join('/') : (value ?? '');
 }
 
-/** Undefined for bytes that are no text. The end of a longer file may be within a character. */
+/** Undefined for bytes that are not text. The end of a longer file may be within a character. */
 function toText(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: bytes.length >= MAX_BYTES });

@@ -5,7 +5,7 @@ import { AGENT_DIR } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
 
-/** In every guest except those of earlier daemons, the agent's image has its own disk. */
+/** That of the agent's image. */
 const AGENT_DISK = '/dev/vdc';
 /** The kernel's default module loader. */
 const USUAL_LOADER = '/sbin/modprobe';

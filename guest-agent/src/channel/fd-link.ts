@@ -9,7 +9,7 @@ import {
 import { blockPool } from '../lib/block-pool.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
-import { INTAKE, LinkIntake } from './link-intake.ts';
+import { LINK_WRITE, LinkWrites } from './link-writes.ts';
 
 const READ_BYTES = 65_536;
 /**
@@ -51,14 +51,14 @@ export class FdLink implements ByteLink {
   #isHostAway = false;
   #isEnding = false;
   #turnBytes = 0;
-  readonly #intake: LinkIntake;
+  readonly #writes: LinkWrites;
   readonly writeFrom?: NonNullable<ByteLink['writeFrom']>;
 
   /** Takes ownership of the descriptor. */
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
-    this.#intake = new LinkIntake(fd, this.#scratch);
+    this.#writes = new LinkWrites(fd, this.#scratch);
     if (options.isEmulated) this.writeFrom = (frames) => this.#writeFrom(frames);
   }
 
@@ -84,13 +84,13 @@ export class FdLink implements ByteLink {
   }
 
   offerDirectWrite(stream: number, directWrite: DirectWrite): void {
-    if (this.#options.isEmulated) this.#intake.offer(stream, directWrite);
+    if (this.#options.isEmulated) this.#writes.offer(stream, directWrite);
   }
 
   destroy(cause?: Error): void {
     if (this.#watch === undefined || this.#isEnding) return;
     this.#isEnding = true;
-    this.#intake.stop();
+    this.#writes.stop();
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
@@ -107,7 +107,7 @@ export class FdLink implements ByteLink {
   #read(): void {
     for (this.#turnBytes = 0; this.#turnBytes < TURN_BYTES; ) {
       if (this.#watch === undefined) return;
-      const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
+      const missing = this.#writes.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
       const got = missing === 0 ? this.#takeIn() : this.#readOnce(missing);
       if (got === NOT_NOW) return;
       if (got < 0) {
@@ -120,14 +120,14 @@ export class FdLink implements ByteLink {
   }
 
   /**
-   * Lets the intake read, and delivers the bytes that are not for the intake. Returns the same values as `#readOnce`.
+   * Runs the direct write, and delivers the bytes that are not for it. Returns the same values as `#readOnce`.
    */
   #takeIn(): number {
     try {
-      const { status, takenBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
+      const { status, takenBytes, unread } = this.#writes.run(TURN_BYTES - this.#turnBytes);
       if (unread.length > 0) this.#deliver(unread);
-      if (status === INTAKE.nothingNow) return NOT_NOW;
-      return status === INTAKE.hostLeft ? -1 : takenBytes + unread.length;
+      if (status === LINK_WRITE.nothingNow) return NOT_NOW;
+      return status === LINK_WRITE.hostLeft ? -1 : takenBytes + unread.length;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;

@@ -22,13 +22,13 @@ export function callCommand(commands: CommandTable, stream: Stream, call: Comman
   const { controls } = command;
   if (call.wait || call.kill) {
     if (call.kill) controls?.terminate(call.kill.graceMs ?? 0);
-    const giveUp = command.whenEnded(() => stream.finish({ command: command.status }));
+    const forget = command.whenEnded(() => stream.finish({ command: command.status }));
     stream.handlers = {
       cancel: () => {
-        giveUp();
+        forget();
         stream.finish({ error: { code: 'cancelled', message: 'the wait was cancelled' } });
       },
-      lost: giveUp,
+      lost: forget,
     };
     return;
   }

@@ -7,7 +7,7 @@ export function environmentValue(env: readonly string[], name: string): string |
   return entry?.slice(name.length + 1);
 }
 
-type Surroundings = {
+type EnvironmentOptions = {
   /** The command's user. A uid without an entry in /etc/passwd has no name. */
   readonly user: { readonly home: string; readonly name?: string | undefined };
   readonly hasTerminal: boolean;
@@ -20,7 +20,7 @@ type Surroundings = {
 /** Adds what is missing: PATH, HOME, USER, LOGNAME and (for a terminal) TERM, as a login does, and the shared ones. */
 export function completeEnvironment(
   env: readonly string[],
-  { user, hasTerminal, isExact, shared = [] }: Surroundings,
+  { user, hasTerminal, isExact, shared = [] }: EnvironmentOptions,
 ): string[] {
   const complete = [...env];
   const provide = (name: string, value: string): void => {

@@ -26,7 +26,7 @@ const OTHERS: readonly (readonly [string, string])[] = [
 const GZIP = [0x1f, 0x8b] as const;
 const ROOT: Owner = { uid: 0, gid: 0 };
 /** Below this size, a direct write is not worth the switch. */
-const INTAKE_BYTES = 512 * 1024;
+const DIRECT_WRITE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be opened or created. */
 export function startPush(stream: Stream, { path, owner }: FilePush, writesDirect: boolean): void {
@@ -100,7 +100,7 @@ class Push {
   /** Native code writes the rest of a large file. */
   #offerDirectWrite(): void {
     const target = this.#extractor.directFile;
-    if (target === undefined || this.#reader.plainContentLeft < INTAKE_BYTES) return;
+    if (target === undefined || this.#reader.plainContentLeft < DIRECT_WRITE_BYTES) return;
     this.#stream.offerDirectWrite({
       target,
       wanted: () => (this.#extractor.directFile === target ? this.#reader.plainContentLeft : 0),

@@ -52,10 +52,10 @@ export interface Addon {
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
-  // intake.cc
-  startIntake(link: number, stream: number, target: number, targetBytes: number): void;
-  runIntake(maxBytes: number, numbers: Float64Array, unread: Uint8Array): number;
-  stopIntake(): void;
+  // link-write.cc
+  startLinkWrite(link: number, stream: number, target: number, targetBytes: number): void;
+  runLinkWrite(maxBytes: number, numbers: Float64Array, unread: Uint8Array): number;
+  stopLinkWrite(): void;
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

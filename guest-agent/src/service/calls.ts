@@ -63,10 +63,10 @@ function answerWhenSettled(service: Supervisor, stream: Stream): void {
     stream.finish({ serviceStatus: toStatus(service) });
   };
   const timer = setTimeout(() => {
-    giveUp();
+    forget();
     answer();
   }, SETTLE_LIMIT_MS);
-  const giveUp = service.whenSettled(answer);
+  const forget = service.whenSettled(answer);
 }
 
 export function toStatus(service: Supervisor): ServiceStatusInput {

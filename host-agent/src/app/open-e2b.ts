@@ -70,7 +70,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     ownHeaders: [...TOKEN_HEADERS, CLIENT_HEADER],
   });
   const catalogue = {
-    records: new TemplateRecords(store),
+    records: new TemplateRecords(store, (principal) => sandboxes.as(principal).isVisible),
     names: new OperatorNames(store),
     ownerOfSnapshot: (id: string) => sandboxes.snapshots.findOwner(id),
   };

@@ -15,7 +15,7 @@ import {
   RateLimits,
   refuseParked,
 } from '../ingress/index.ts';
-import { type KeyRegistry, LinkRegistry } from '../keys/index.ts';
+import { type KeyRegistry, LinkRegistry, type Principal } from '../keys/index.ts';
 import { isAppError } from '../lib/errors.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
@@ -158,13 +158,15 @@ export function toPortHost(sandboxes: SandboxManager): PortHost {
 
 /** Ports of a sandbox that the snapshot store offers, and no host has. */
 export async function findParkedPorts(
-  { moves, find }: Pick<SandboxManager, 'moves' | 'find'>,
+  sandboxes: Pick<SandboxManager, 'moves' | 'find' | 'as'>,
   id: string,
 ): Promise<ParkedPorts | undefined> {
+  const { moves } = sandboxes;
   const offer =
-    find(id) === undefined ? await moves.offers?.find(id, AbortSignal.timeout(FIND_MS)) : undefined;
+    sandboxes.find(id) === undefined ? await moves.offers?.find(id, AbortSignal.timeout(FIND_MS)) : undefined;
   if (offer === undefined) return undefined;
   const { info, owner, place } = offer;
   const access = (port: number) => info.ports?.find((each) => each.port === port)?.access;
-  return { owner, access, place: writeParked(place) };
+  const isVisible = (principal: Principal) => sandboxes.as(principal).isVisible(owner);
+  return { isVisible, access, place: writeParked(place) };
 }

@@ -44,7 +44,7 @@ export async function withStore<T>(
   use: (store: Store, dataDir: string) => T | Promise<T>,
 ): Promise<T> {
   const { dataDir } = await openDataDir(input);
-  const store = await Store.open(join(dataDir, 'state.lmdb'), 'beside');
+  const store = await Store.open(join(dataDir, 'state.lmdb'));
   try {
     return await use(store, dataDir);
   } finally {

@@ -1,15 +1,13 @@
 // The front for clients of E2B.
 
-export { NEXT_TOKEN, tokenOf, toPage } from './control/lists.ts';
+export { NEXT_TOKEN, tokenOf, toPage } from './control/views.ts';
 export { EVERY_ORIGIN, serveCors } from './cors.ts';
 export { E2bError, SandboxGoneError } from './errors.ts';
-export { forgetDeleted } from './forget-deleted.ts';
-export { E2bFront, type E2bFrontOptions } from './front.ts';
+export { E2bFront, type E2bFrontOptions, ENVD_PORT, findTarget } from './front.ts';
 export { toOwnerRequest } from './owner.ts';
 export { PortAccess, refuse, refuseAs, TOKEN_HEADERS } from './port-access.ts';
 export { Rest } from './rest.ts';
-export { SandboxRecords, toE2bId, toOwnId } from './sandbox-records.ts';
-export { ENVD_PORT, findTarget } from './target.ts';
+export { forgetDeleted, SandboxRecords, toE2bId, toOwnId } from './sandbox-records.ts';
 export { Builder } from './templates/builder.ts';
-export { OPERATOR_NAME, OperatorNames } from './templates/operator-names.ts';
+export { OPERATOR_NAME, OperatorNames } from './templates/find-template.ts';
 export { TemplateRecords } from './templates/template-records.ts';

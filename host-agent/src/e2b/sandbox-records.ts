@@ -1,9 +1,11 @@
 // What E2B's interface keeps with a sandbox and the REST interface does not have. Also the access tokens of sandboxes,
 // which are computed: each is of one sandbox and of one key, and allows what that key does now.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { KeyHolder, KeyRegistry, Principal } from '../keys/index.ts';
-import { OPERATOR } from '../keys/index.ts';
+import type { Logger } from 'pino';
+import { type KeyHolder, type KeyRegistry, OPERATOR, type Principal } from '../keys/index.ts';
+import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { Store, Table } from '../store/store.ts';
+import type { TemplateRecords } from './templates/template-records.ts';
 
 export type SandboxRecord = {
   /** As the create named it. */
@@ -180,8 +182,21 @@ export function toE2bId(id: string): string {
   return id.replace('_', '');
 }
 
-/** Undefined for text that is no id of a sandbox. Older SDKs append a client id behind a hyphen. */
+/** Undefined for text that is not an id of a sandbox. Older SDKs append a client id behind a hyphen. */
 export function toOwnId(text: string): string | undefined {
   const suffix = /^sbx_?([0-9a-v]{13})(?:-[\w-]*)?$/.exec(text)?.[1];
   return suffix === undefined ? undefined : `sbx_${suffix}`;
+}
+
+// Records of sandboxes and snapshots end with them, however they are deleted.
+
+export function forgetDeleted(
+  events: Pick<LifecycleEvents, 'subscribe'>,
+  { records, templates, log }: { records: SandboxRecords; templates: TemplateRecords; log: Logger },
+): void {
+  const failed = (err: unknown): void => log.warn({ err }, 'cannot remove a record of E2B');
+  events.subscribe((event) => {
+    if (event.kind === 'deleted') records.delete(event.sandbox).catch(failed);
+    if (event.kind === 'snapshot-deleted') templates.forgetSnapshot(event.snapshot).catch(failed);
+  });
 }

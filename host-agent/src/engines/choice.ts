@@ -5,9 +5,15 @@ import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { endProcess } from '../lib/process-record.ts';
 import { raceSignal } from '../lib/wait.ts';
-import { ChoiceCache, type Circumstances } from './choice-cache.ts';
 import type { Engine } from './engine.ts';
-import { describeTries, type SelectedEngine, selectEngine, type Try } from './select.ts';
+import {
+  ChoiceCache,
+  type Circumstances,
+  describeTries,
+  type SelectedEngine,
+  selectEngine,
+  type Try,
+} from './select.ts';
 
 export type EngineChoiceOptions = Circumstances & {
   /** Directory of the choice cache. */

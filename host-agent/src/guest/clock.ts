@@ -29,8 +29,7 @@ const RETRY_MS = 2000;
 
 /** Calls to the guest's agent. */
 type ClockCalls = {
-  /** Undefined while the agent is unreachable; false for an older agent that can only set the clock, not shift it. */
-  readonly canShift: () => boolean | undefined;
+  readonly isReachable: () => boolean;
   readonly call: (request: RequestInput, signal?: AbortSignal) => Promise<Result>;
 };
 
@@ -88,7 +87,7 @@ export class GuestClock {
       this.#work = undefined;
     }
     // Runs in the background, but the first message is sent before any other request to the guest.
-    if (this.#calls.canShift() === true && !this.#isAccurate) this.#check(1);
+    if (this.#calls.isReachable() && !this.#isAccurate) this.#check(1);
     else this.#plan();
   }
 
@@ -106,7 +105,7 @@ export class GuestClock {
   #check(rounds = ROUNDS): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#work !== undefined) return;
-    if (this.#calls.canShift() === undefined) {
+    if (!this.#calls.isReachable()) {
       this.#needsCheck = true;
       return;
     }
@@ -127,7 +126,7 @@ export class GuestClock {
 
   #plan(): void {
     clearTimeout(this.#timer);
-    if (this.#isClosed || this.#calls.canShift() === false) return;
+    if (this.#isClosed) return;
     const isAccurate = this.#isAccurate;
     const waitMs = isAccurate ? CHECK_MS : Math.min(CHECK_MS, this.#retryMs);
     this.#retryMs = isAccurate ? RETRY_MS : this.#retryMs * 2;
@@ -145,10 +144,6 @@ export class GuestClock {
   }
 
   async #correct(rounds: number, deadlineMs: number, signal?: AbortSignal): Promise<void> {
-    if (this.#calls.canShift() !== true) {
-      await this.#set(deadlineMs, signal);
-      return;
-    }
     let trips = this.#known === ANYTHING ? 0 : 1;
     for (let round = 0; round < rounds; round++) {
       const shiftUs = this.#shiftUs();
@@ -196,20 +191,6 @@ export class GuestClock {
     // A contradiction means that another program set one of the clocks.
     this.#known = both.lowUs <= both.highUs ? both : found;
     this.#knownAtMs = performance.now();
-  }
-
-  /** For an older agent that cannot report its clock: sends the estimated time of arrival. */
-  async #set(deadlineMs: number, signal?: AbortSignal): Promise<void> {
-    let halfUs = 0;
-    for (let round = 0; round < ROUNDS; round++) {
-      const sentMs = performance.now();
-      await this.#calls.call({ setClock: { unixTimeUs: nowUs() + Math.round(halfUs) } }, signal);
-      const tripUs = (performance.now() - sentMs) * 1000;
-      const errorUs = Math.max(halfUs, tripUs - halfUs);
-      if (errorUs <= TOLERANCE_US || (round > 0 && errorUs <= tripUs * 0.6)) return;
-      if (round > 0 && performance.now() > deadlineMs) return;
-      halfUs = tripUs / 2;
-    }
   }
 }
 

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExecRequest } from '@sandboxd/api';
 import {
   type Channel,
-  CLOCK,
   connectHost,
   type HelloReply,
   type IdentityInput,
@@ -108,8 +107,8 @@ export class Guest {
 
   constructor(options: GuestOptions) {
     this.#options = options;
-    const canShift = () => this.#channel?.can(CLOCK);
-    this.#clock = new GuestClock({ canShift, call: (...call) => this.#call(...call) }, options.log);
+    const isReachable = () => this.#channel !== undefined;
+    this.#clock = new GuestClock({ isReachable, call: (...call) => this.#call(...call) }, options.log);
   }
 
   get isConnected(): boolean {

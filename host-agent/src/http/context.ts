@@ -47,16 +47,20 @@ export type Caller = {
   readonly parked?: string | undefined;
 };
 
+/** Of a request that another front of this daemon makes. */
+export type FrontEnv = { readonly caller: Caller; readonly ending?: AbortSignal };
+
+/** Of a request on a connection: its headers authenticate its client. */
+export type ConnectionEnv = {
+  readonly incoming?: IncomingMessage;
+  readonly outgoing?: ServerResponse;
+  readonly takeover?: Takeover;
+  readonly direct?: DirectAnswer;
+  readonly ending?: AbortSignal;
+};
+
 export type HttpEnv = {
-  Bindings: {
-    /** Only of requests within this process. */
-    readonly caller?: Caller;
-    readonly incoming?: IncomingMessage;
-    readonly outgoing?: ServerResponse;
-    readonly takeover?: Takeover;
-    readonly direct?: DirectAnswer;
-    readonly ending?: AbortSignal;
-  };
+  Bindings: ConnectionEnv | FrontEnv;
   Variables: {
     requestId: string;
     traceId?: string;
@@ -87,9 +91,9 @@ export function auditAbout(
 
 /** A header by its lower-case name. Reads Node's parsed headers if there is a connection. */
 export function headerOf(c: HttpContext, name: string): string | undefined {
-  const env: Partial<HttpContext['env']> | undefined = c.env;
-  if (env?.incoming === undefined) return c.req.header(name);
-  const value = env.incoming.headers[name];
+  const { incoming } = connectionOf(c);
+  if (incoming === undefined) return c.req.header(name);
+  const value = incoming.headers[name];
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
@@ -109,15 +113,25 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
   return env?.ending;
 }
 
+/** Empty for a request of another front, and without a server. */
+export function connectionOf({ env }: HttpContext): ConnectionEnv {
+  return env === undefined || 'caller' in env ? {} : env;
+}
+
+/** The client that another front of this daemon has authenticated; undefined for a request on a connection. */
+export function frontCallerOf({ env }: HttpContext): Caller | undefined {
+  return env !== undefined && 'caller' in env ? env.caller : undefined;
+}
+
 /** The IP address of the client, or `local`. */
 export function addressOf(c: HttpContext): string {
-  const env: HttpContext['env'] | undefined = c.env;
-  return env?.caller?.address ?? (env?.incoming === undefined ? 'local' : addressOfClient(env.incoming));
+  const { incoming } = connectionOf(c);
+  return frontCallerOf(c)?.address ?? (incoming === undefined ? 'local' : addressOfClient(incoming));
 }
 
 /** Emits `close` at the end of the response. Undefined without a server. */
-export function endOf({ env }: HttpContext): (EventEmitter & { readonly destroyed: boolean }) | undefined {
-  const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+export function endOf(c: HttpContext): (EventEmitter & { readonly destroyed: boolean }) | undefined {
+  const { outgoing, takeover } = connectionOf(c);
   return takeover?.socket ?? outgoing;
 }
 

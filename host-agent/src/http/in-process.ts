@@ -1,15 +1,15 @@
 // Requests that the daemon makes to its own API for a client. Each is checked, recorded and counted as that client's.
 import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/requests';
-import type { HttpEnv } from './context.ts';
+import type { FrontEnv } from './context.ts';
 import { PARKED_HEADER, PLACE_HEADER } from './placement.ts';
 
 export type { Transport, WireAnswer, WireRequest };
 
-export type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
+export type Fetch = (request: Request, env: FrontEnv) => Response | Promise<Response>;
 
 type Options = {
   readonly fetch: Fetch;
-  readonly env: HttpEnv['Bindings'];
+  readonly env: FrontEnv;
   /** Aborts when the client leaves, beside the signals of requests. */
   readonly signal?: AbortSignal;
 };
@@ -25,7 +25,7 @@ export class InProcessTransport implements Transport {
     const { fetch, env } = this.#options;
     const signal = this.#options.signal === undefined ? own : AbortSignal.any([own, this.#options.signal]);
     signal.throwIfAborted();
-    const { place, parked } = env.caller ?? {};
+    const { place, parked } = env.caller;
     const request = new Request(`http://localhost${path}`, {
       method,
       headers: {

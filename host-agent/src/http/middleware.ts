@@ -11,9 +11,18 @@ import { hasKey, hideKeys } from '../lib/logger.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
-import { type ConsoleFiles, toConsoleEntrance } from './console-files.ts';
-import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf, MAX_LOGGED_CHARS } from './context.ts';
+import {
+  addressOf,
+  connectionOf,
+  endOf,
+  frontCallerOf,
+  type HttpContext,
+  type HttpEnv,
+  headerOf,
+  MAX_LOGGED_CHARS,
+} from './context.ts';
 import { toErrorAnswer } from './errors.ts';
+import { type ConsoleFiles, toConsoleEntrance } from './routes/console.ts';
 import { findRoute, toPath } from './serve-routes.ts';
 import { addressOfClient } from './server/client-address.ts';
 
@@ -244,14 +253,13 @@ export function authentication(authenticator: Authenticator) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     c.set('principal', ANONYMOUS);
     const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
-    const { caller }: Partial<HttpContext['env']> = c.env ?? {};
     const authenticate = (): Promise<Principal> =>
       authenticator.authenticate({
         authorization: headerOf(c, 'authorization'),
         protocols: headerOf(c, 'sec-websocket-protocol'),
         address: addressOf(c),
       });
-    const principal = isPublic ? ANONYMOUS : (caller?.principal ?? (await authenticate()));
+    const principal = isPublic ? ANONYMOUS : (frontCallerOf(c)?.principal ?? (await authenticate()));
     c.set('principal', principal);
     if (principal.kind === 'key') {
       trackOpen(authenticator, principal, c);
@@ -261,8 +269,8 @@ export function authentication(authenticator: Authenticator) {
   });
 }
 
-function trackOpen(authenticator: Authenticator, principal: KeyHolder, { env }: HttpContext): void {
-  const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+function trackOpen(authenticator: Authenticator, principal: KeyHolder, c: HttpContext): void {
+  const { incoming, outgoing, takeover } = connectionOf(c);
   const socket = takeover?.socket ?? incoming?.socket;
   const lifetime = takeover?.socket ?? outgoing;
   if (socket !== undefined && lifetime !== undefined) authenticator.open.add(principal, socket, lifetime);

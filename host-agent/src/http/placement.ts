@@ -12,10 +12,10 @@ export type PlacedRequest = {
   /** How many sandboxes it makes. */
   readonly count: number;
   /** Of each of them; what is absent is the default. */
-  readonly size: WantedSize;
+  readonly size: RequestedSize;
 };
 
-export type WantedSize = { readonly vcpus?: number | undefined; readonly memoryMib?: number | undefined };
+export type RequestedSize = { readonly vcpus?: number | undefined; readonly memoryMib?: number | undefined };
 export type PlacedSize = { readonly vcpus: number; readonly memoryMib: number };
 
 /** Dispose it when the sandboxes are made, or could not be made. */

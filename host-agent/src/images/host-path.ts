@@ -59,7 +59,7 @@ export async function openHostFile(path: string, allowed: readonly string[]): Pr
     return { file, key, kind, openWithin, [Symbol.asyncDispose]: () => held.disposeAsync() };
   } catch (cause) {
     const shown = JSON.stringify(path.slice(0, 200));
-    const message = `image.path ${shown} is no file or OCI directory beneath a directory that the operator of the daemon allowed`;
+    const message = `image.path ${shown} is not a file or OCI directory beneath a directory that the operator of the daemon allowed`;
     throw new AppError('invalid_argument', message, { cause });
   }
 }
@@ -68,7 +68,7 @@ async function openRegular(path: string, allowed: readonly string[]): Promise<Fi
   const { file } = await openAllowed(path, allowed);
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw new Error(`${path} is no file`);
+  throw new Error(`${path} is not a file`);
 }
 
 /**

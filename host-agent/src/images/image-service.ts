@@ -32,7 +32,7 @@ export function toServiceSpec(config: ImageConfig): ServiceSpec {
   };
 }
 
-/** As in Docker and podman, an entrypoint with one empty string is no entrypoint. */
+/** As in Docker and podman, an entrypoint with one empty string is not an entrypoint. */
 function toCommand({ entrypoint, cmd }: ImageConfig): string[] {
   const isNone = entrypoint.length === 1 && entrypoint[0] === '';
   const all = isNone ? [...cmd] : [...entrypoint, ...cmd];

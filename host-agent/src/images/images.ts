@@ -1,7 +1,7 @@
 // The daemon's container images: pull, import, lookup, deletion, and eviction.
 import { existsSync } from 'node:fs';
 import { type Labels, show } from '@sandboxd/api';
-import { readPieces } from '../lib/bounded-copy.ts';
+import { readChunks } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import {
   type BuildRequest,
@@ -259,7 +259,7 @@ export class Images {
     const { files, maxBlobBytes: maxBytes } = this.#options;
     const { signal, owner } = start;
     if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal, owner });
-    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromChunks(readPieces(file, signal));
+    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromChunks(readChunks(file, signal));
     const created = this.#create(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
     return created.then(({ image }) => image);
   }

@@ -27,7 +27,7 @@ export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
   readonly kind: RootfsRequest['kind'] | 'agent';
   /** SHA-256 of the root filesystem, whose page cache is part of a saved guest's memory. */
   readonly digest: string;
-  /** Digest of the image; absent for other sources, and in records of earlier daemons. */
+  /** Digest of the image; absent for other sources. */
   readonly imageDigest?: string | undefined;
   readonly rootfsPath: string;
   /** Default environment of commands; the request's variables override it. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
 const texts = z.array(z.string()).readonly();
-// What a later version adds is no reason to refuse it.
+// What a later version adds is not a reason to refuse it.
 const config = z.looseObject({
   ...{ entrypoint: texts, cmd: texts, env: z.record(z.string(), z.string()), exposedPorts: texts },
   ...{ user: z.string(), workdir: z.string(), stopSignal: z.string() },

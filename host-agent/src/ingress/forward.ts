@@ -92,7 +92,7 @@ function attempt(exchange: Exchange, agent: GuestAgent): Promise<void> {
   outgoing.once('upgrade', (_answer, guest: Duplex) => {
     clearTimeout(idle);
     guest.destroy();
-    reject(badAnswer('101 to a request that was no upgrade'));
+    reject(badAnswer('101 to a request that was not an upgrade'));
   });
   outgoing.on('error', (error) => {
     if (answer !== undefined) return;
@@ -166,7 +166,7 @@ function sendBody(request: IncomingMessage, outgoing: ClientRequest, touch: () =
   request.on('data', touch);
   request.pipe(outgoing, { end: false });
   request.once('end', () => {
-    // The end of a request that was cut off is no end.
+    // The end of a request that was cut off is not its end.
     if (!request.complete) return void outgoing.destroy();
     const trailers = toTrailers(request.trailers);
     if (isChunked(request) && Object.keys(trailers).length > 0) outgoing.addTrailers(trailers);

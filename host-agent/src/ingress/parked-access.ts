@@ -2,7 +2,7 @@
 // may wake one, by the same rules as for a sandbox that is here.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PARKED_HEADER } from '../http/placement.ts';
-import { canSee, type Owner, type Principal } from '../keys/index.ts';
+import type { Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { inSteps } from '../lib/in-steps.ts';
 import { type Access, type AccessRequest, type Grant, noPort } from './access.ts';
@@ -12,7 +12,7 @@ import { refuse } from './refusals.ts';
 const REFUSALS = ['not_found', 'unauthenticated', 'forbidden'];
 
 export type ParkedPorts = {
-  readonly owner: Owner | undefined;
+  readonly isVisible: (principal: Principal) => boolean;
   readonly access: SandboxPorts['access'];
   /** Value of the header by which the gateway finds a host. */
   readonly place: string;
@@ -57,7 +57,7 @@ export class ParkedAccess {
     const { id } = sought;
     const parked = await this.#options.find(id);
     const find = (principal: Principal): SandboxPorts | undefined => {
-      if (parked === undefined || !canSee(principal, parked.owner)) return undefined;
+      if (parked === undefined || !parked.isVisible(principal)) return undefined;
       const connectPort = () => Promise.reject(new NeedsHost(id, parked.place));
       return { id, access: parked.access, hostHeader: () => 'sent', connectPort };
     };

@@ -9,6 +9,7 @@ export {
   type RequestedResources,
   type RequestedSecret,
 } from './policy.ts';
+export type { RequestContext, SnapshotMaker } from './principal.ts';
 export {
   ANONYMOUS,
   assertAccess,
@@ -27,7 +28,6 @@ export {
 } from './principal.ts';
 export {
   concernsTenants,
-  findWideGrants,
   type KeyChange,
   type KeyRecord,
   QUOTA_KEYS,
@@ -43,4 +43,3 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
-export type { RequestContext, SnapshotMaker } from './request-context.ts';

@@ -2,6 +2,7 @@
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
 import type { AppError } from '../lib/errors.ts';
+import { RecentCounts } from './attempts.ts';
 import {
   countPorts,
   type Holding,
@@ -28,17 +29,17 @@ import {
 import {
   describe,
   forbidden,
-  keepsOldGrants,
   mayDo,
   type Owner,
   ownerOf,
   type Principal,
   policyOf,
+  type RequestContext,
+  type RequestedChange,
+  type SnapshotMaker,
   tenantOf,
 } from './principal.ts';
-import { RecentCounts } from './recent-counts.ts';
 import type { Quota, QuotaLimit } from './record.ts';
-import type { RequestContext, RequestedChange, SnapshotMaker } from './request-context.ts';
 
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */
@@ -191,7 +192,7 @@ export class Limits {
     const policy = policyOf(principal);
     const isNarrow = policy !== undefined || tenantOf(principal) !== undefined;
     const { publishPorts } = this.#options;
-    return { ...(isNarrow && !keepsOldGrants(principal) && { publish_ports: publishPorts }), ...policy };
+    return { ...(isNarrow && { publish_ports: publishPorts }), ...policy };
   }
 
   /** The same for a snapshot. The snapshot of an idle sandbox has no policy: it was counted at the sandbox's create. */

@@ -1,6 +1,7 @@
 // Principals (clients of requests) and owners of sandboxes and snapshots.
 import { includesOperation, type Operation, type Policy, type Route } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
+import type { RequestedResources } from './policy.ts';
 
 /**
  * The key that created it, and its tenant. Names, not ids: a replacement key keeps access to what the old one
@@ -14,8 +15,6 @@ export type KeyHolder = Owner & {
   readonly id: string;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
-  /** The key is older than some policy fields, and keeps the rights that it had without them. */
-  readonly keepsOldGrants?: true;
 };
 
 /** The client that a request is decided for. */
@@ -54,28 +53,19 @@ export function sharerOf(owner: Owner | undefined): string | undefined {
   return owner?.tenant ?? owner?.key;
 }
 
-/** `formerly`: the operation that allowed it for keys older than `operation`. */
-export function mayDo(principal: Principal, operation: Operation, formerly?: Operation): boolean {
+export function mayDo(principal: Principal, operation: Operation): boolean {
   const operations = policyOf(principal)?.operations;
-  if (operations === undefined || includesOperation(operations, operation)) return true;
-  return keepsOldGrants(principal) && formerly !== undefined && operations.includes(formerly);
-}
-
-export function keepsOldGrants(principal: Principal): boolean {
-  return principal.kind === 'key' && principal.keepsOldGrants === true;
+  return operations === undefined || includesOperation(operations, operation);
 }
 
 /** AppError forbidden. */
-export function assertOperation(principal: Principal, operation: Operation, formerly?: Operation): void {
-  if (!mayDo(principal, operation, formerly)) throw forbidden(principal, [describe(principal, operation)]);
+export function assertOperation(principal: Principal, operation: Operation): void {
+  if (!mayDo(principal, operation)) throw forbidden(principal, [describe(principal, operation)]);
 }
 
 /** AppError forbidden if the principal may not use the route at all, with any arguments. */
-export function assertAccess(
-  principal: Principal,
-  { access, formerly }: Pick<Route, 'access' | 'formerly'>,
-): void {
-  if (access !== 'public' && access !== 'any-key') assertOperation(principal, access, formerly);
+export function assertAccess(principal: Principal, { access }: Pick<Route, 'access'>): void {
+  if (access !== 'public' && access !== 'any-key') assertOperation(principal, access);
 }
 
 /**
@@ -84,7 +74,7 @@ export function assertAccess(
  */
 export function assertMayChangeImages(principal: Principal): void {
   const allowed = policyOf(principal)?.allow_profiles;
-  if (allowed === undefined || keepsOldGrants(principal)) return;
+  if (allowed === undefined) return;
   const reason =
     `no image is among allow_profiles ${JSON.stringify(allowed)}, ` +
     'so it neither pulls, imports nor deletes any';
@@ -112,3 +102,25 @@ export function forbidden(
   const reasons = [...overPolicy, ...overQuota];
   return new AppError('forbidden', `${message}: ${reasons.join('; ')}; ask for less, ${advice}`);
 }
+
+// What limits are checked for: the client of a request, and what it changes or takes.
+
+/** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
+export type RequestContext = {
+  readonly principal: Principal;
+  readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
+};
+
+/** For whom a snapshot is taken: a client, or the owner whose idle sandbox is saved, which needs no permission. */
+export type SnapshotMaker = { readonly owner: Owner | undefined; readonly policy?: Policy | undefined };
+
+/** Fields that a request does not change are absent. */
+export type RequestedChange = {
+  readonly owner: Owner | undefined;
+  /** From its creation to its new end; 0: no end. */
+  readonly lifetimeS?: number;
+  readonly idleTimeoutS?: number;
+  /** Whether it will be saved after the idle timeout, and whether it was before. */
+  readonly savesItself: boolean;
+  readonly savedItself: boolean;
+};

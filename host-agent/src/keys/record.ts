@@ -1,4 +1,4 @@
-// Registry records of keys and tenants: how a key is minted and hashed, and which rights old keys keep.
+// Registry records of keys and tenants: how a key is minted and hashed.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Operation, Policy } from '@sandboxd/api';
 import { z } from 'zod';
@@ -14,8 +14,6 @@ export type KeyRecord = {
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
-  /** See `KeyHolder`. */
-  readonly keepsOldGrants?: true;
 };
 
 /** The last accepted use of a key, with a precision of one minute. */
@@ -104,24 +102,4 @@ const TENANT_FREE: readonly Operation[] = ['images', 'metrics'];
 /** Whether a policy allows an operation on sandboxes or snapshots. */
 export function concernsTenants({ operations }: Policy): boolean {
   return operations === undefined || operations.some((operation) => !TENANT_FREE.includes(operation));
-}
-
-/** Returns one phrase for each right that policies could not exclude when the key was created; none for newer keys. */
-export function findWideGrants({ keepsOldGrants, policy, tenant }: KeyRecord): string[] {
-  if (!keepsOldGrants || (policy === undefined && tenant === undefined)) return [];
-  const { operations, allow_profiles, net_allow_max } = policy ?? {};
-  const names = (operation: Operation): boolean => operations?.includes(operation) === true;
-  const may = (operation: Operation): boolean => operations === undefined || names(operation);
-  const limitsProfiles = allow_profiles !== undefined;
-  const hasTenant = tenant !== undefined;
-  return [
-    ...(policy !== undefined && !hasTenant && concernsTenants(policy) ? ['sees all tenants'] : []),
-    // Prometheus keys needed `read`: there was no narrower operation.
-    ...(names('read') && !names('exec') ? ['reads files, logs and environments in guests'] : []),
-    ...(names('create') || (limitsProfiles && may('create'))
-      ? [hasTenant ? 'pulls images' : 'pulls and imports images']
-      : []),
-    ...((names('delete') || (limitsProfiles && may('delete'))) && !hasTenant ? ['deletes images'] : []),
-    ...((may('create') || may('fork')) && net_allow_max?.length !== 0 ? ['publishes any port'] : []),
-  ];
 }

@@ -96,7 +96,7 @@ export class KeyRegistry {
     return this.#mark.exists && !this.hasKeys ? this.#mark.path : undefined;
   }
 
-  /** Creates the mark for a registry whose keys are older than marks. */
+  /** Creates the mark where it is missing, as after a restore of the registry alone. */
   async ensureMark(): Promise<void> {
     if (this.hasKeys) await this.#mark.ensure();
   }
@@ -252,7 +252,7 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toPrincipal({ name, hash, tenant, policy, expiresAtMs, keepsOldGrants }: KeyRecord): KeyHolder {
+function toPrincipal({ name, hash, tenant, policy, expiresAtMs }: KeyRecord): KeyHolder {
   return {
     kind: 'key',
     id: toKeyId(hash),
@@ -260,7 +260,6 @@ function toPrincipal({ name, hash, tenant, policy, expiresAtMs, keepsOldGrants }
     ...optional('tenant', tenant),
     ...optional('policy', policy),
     ...optional('expiresAtMs', expiresAtMs),
-    ...optional('keepsOldGrants', keepsOldGrants),
   };
 }
 

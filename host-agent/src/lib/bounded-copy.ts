@@ -16,7 +16,7 @@ type CopyOptions = {
 };
 
 /** Yields a regular file from its beginning. Rejects with the signal's reason. */
-export async function* readPieces(file: FileHandle, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
+export async function* readChunks(file: FileHandle, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
   const { size } = await file.stat();
   for (let at = 0; at < size; ) {
     signal?.throwIfAborted();
@@ -50,7 +50,7 @@ export async function copyBounded(from: FileHandle, to: string, options: CopyOpt
   }
   await using copy = await open(to, 'wx', 0o600);
   let bytes = 0;
-  for await (const chunk of readPieces(from, signal)) {
+  for await (const chunk of readChunks(from, signal)) {
     if (!chunk.equals(ZEROS.subarray(0, chunk.length))) await writeFully(copy, chunk, bytes);
     bytes = assertSize(bytes + chunk.length);
   }

@@ -12,8 +12,8 @@ export function parseTasksPerCpu(loadavg: string, cpus: number): number {
   const [lastMinute, , , tasks] = loadavg.split(' ');
   // Tasks that run or wait for a CPU now. The load average also counts tasks that wait for a disk, and it lags.
   const runnable = Number(tasks?.split('/', 1)[0]);
-  const crowding = Math.max(Number(lastMinute), runnable) / cpus;
-  return Number.isFinite(crowding) ? Math.min(MAX_TASKS_PER_CPU, Math.max(1, crowding)) : 1;
+  const tasksPerCpu = Math.max(Number(lastMinute), runnable) / cpus;
+  return Number.isFinite(tasksPerCpu) ? Math.min(MAX_TASKS_PER_CPU, Math.max(1, tasksPerCpu)) : 1;
 }
 
 function readTasksPerCpu(): number {
@@ -40,13 +40,13 @@ type LoadScaledTimeoutOptions = {
 export function loadScaledTimeout(
   options: LoadScaledTimeoutOptions,
 ): { readonly signal: AbortSignal } & Disposable {
-  const { timeoutMs, reason, outer, runnableTasksPerCpu: crowding = readTasksPerCpu } = options;
+  const { timeoutMs, reason, outer, runnableTasksPerCpu = readTasksPerCpu } = options;
   const controller = new AbortController();
   const startedAt = performance.now();
   const tickMs = Math.min(TICK_MS, timeoutMs);
   let leftMs = timeoutMs;
   const timer = setInterval(() => {
-    leftMs -= tickMs / crowding();
+    leftMs -= tickMs / runnableTasksPerCpu();
     if (leftMs > 0) return;
     clearInterval(timer);
     controller.abort(reason(Math.round(performance.now() - startedAt)));

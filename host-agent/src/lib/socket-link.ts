@@ -69,11 +69,11 @@ export class SocketLink implements ByteLink {
 
   write(chunks: readonly Uint8Array[]): boolean {
     if (this.#socket.destroyed) return false;
-    let isRoom = true;
+    let isWritable = true;
     this.#socket.cork();
-    for (const chunk of chunks) isRoom = this.#socket.write(chunk);
+    for (const chunk of chunks) isWritable = this.#socket.write(chunk);
     this.#socket.uncork();
-    return isRoom;
+    return isWritable;
   }
 
   destroy(cause?: Error): void {

@@ -5,8 +5,14 @@ import { join } from 'node:path';
 import { type Chunk, createByteQueue } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { NOTHING } from '../lib/utf8-joiner.ts';
-import { type CommandMark, CommandMarks } from './command-marks.ts';
-import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
+import {
+  type CapturePosition,
+  type CommandMark,
+  CommandMarks,
+  encodeRecord,
+  type LogSource,
+  type NewRecord,
+} from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
 /**
@@ -96,13 +102,13 @@ export class SandboxLog {
     return this.#writtenEnd;
   }
 
-  get isRoomy(): boolean {
+  get hasCapacity(): boolean {
     return this.#queuedEnd - this.#writtenEnd < BACKPRESSURE_BYTES;
   }
 
   /** Calls back when the queue is below its threshold again, or will never be written. */
   whenWritable(callback: () => void): void {
-    if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
+    if (this.hasCapacity || this.#hasFailed || this.#isClosed) callback();
     else this.#capacityWaiters.push(callback);
   }
 
@@ -217,7 +223,7 @@ export class SandboxLog {
           for (const chunk of chunks) chunk.release();
         }
         for (const { bytes } of chunks) this.#writtenEnd += bytes.length;
-        if (this.isRoomy) this.#wakeWaiters();
+        if (this.hasCapacity) this.#wakeWaiters();
       }
     } catch (error) {
       await this.#fail(toError(error));

@@ -94,11 +94,6 @@ export function readSetNames(json: string): string[] {
   return readSets(json).map(({ name }) => name);
 }
 
-export function hasChain(json: string, name: string): boolean {
-  const { nftables = [] } = JSON.parse(json) as { nftables?: readonly { chain?: { name?: string } }[] };
-  return nftables.some(({ chain }) => chain?.name === name);
-}
-
 function readSets(json: string): { readonly name: string; readonly elem: readonly unknown[] }[] {
   const { nftables = [] } = JSON.parse(json) as {
     nftables?: readonly { set?: { name?: string; elem?: readonly unknown[] } }[];

@@ -2,11 +2,10 @@
 // changed policy holds, and what it does not allow is closed, before the change resolves.
 import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
-import { AllowedAddresses, hasChain, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
+import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
 import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { BOUND_CHAIN } from './rules/dialler.ts';
 import { firstPolicyRules, policyRules, shutRules } from './rules/guest.ts';
 import { type Element, GUEST_TABLE, maxOpen, setNames } from './rules/table.ts';
 
@@ -78,12 +77,7 @@ export class Egress implements AllowedNames {
 
   /** Restores what an earlier daemon opened. Names are not known of it. */
   async restore(): Promise<void> {
-    const listed = await this.#list();
-    const elements = readElements(listed);
-    this.#addresses.reset(elements);
-    // An earlier version bound nothing to names. The connections that there are stay.
-    if (this.#policy.boundPorts !== '' && !hasChain(listed, BOUND_CHAIN))
-      await this.#apply(this.#select(elements), readSetNames(listed));
+    this.#addresses.reset(readElements(await this.#list()));
   }
 
   /** In a new namespace, whose rules open nothing. */

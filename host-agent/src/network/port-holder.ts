@@ -98,7 +98,7 @@ function isBroadcast(address: string): boolean {
   );
 }
 
-/** The ports that a holder of this run directory was started with. Undefined without one, or for an older record. */
+/** The ports that a holder of this run directory was started with. Undefined without one. */
 export function readHeldPorts(record: string): readonly PublishedPort[] | undefined {
   return readProcessRecord(record)?.about as readonly PublishedPort[] | undefined;
 }

@@ -91,7 +91,7 @@ export class Presets implements NamedPresets {
     const all = this.list();
     const isCurrent = ({ name, rules: stored }: AppliedPreset): boolean => {
       const now = all.find((each) => each.name === name)?.rules ?? [];
-      // Not by what they open: names, methods and paths are no part of that.
+      // Not by what they open: names, methods and paths are not part of that.
       const has = (rule: NetworkRule) => now.some((each) => isDeepStrictEqual(each, rule));
       return name === INTERNET_PRESET || stored.every(has);
     };

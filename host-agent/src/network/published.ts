@@ -103,7 +103,7 @@ export class Published {
       holder.ports = rest;
       if (rest.length > 0) return;
     } catch {
-      // It has ended, or is of an older version: another one gets the rest.
+      // It has ended, or speaks another protocol: another one gets the rest.
     }
     this.#endControl(holder);
     await this.#end(holder.record);
@@ -146,7 +146,7 @@ export class Published {
   /**
    * `hold` and `refuse` are for a guest that sleeps: its holders get all new connections. Connections that exist stay
    * until their client sends data in `refuse`. `onHeld` is called once, for the first connection or the first
-   * data. Rejects if a holder has ended, or is of an older version.
+   * data. Rejects if a holder has ended, or speaks another protocol.
    */
   setMode(subnet: Subnet, slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const entry = this.#ports.get(slot.namespace);

@@ -164,10 +164,7 @@ export type NetworkSlot = {
   readonly prefixLength: number;
 };
 
-/**
- * The record of a slot may be of an older version without `resolverIp`: a socket without an address would listen on
- * every address of the host. AppError conflict.
- */
+/** AppError conflict for a record without them: a socket without an address would listen on every one of the host. */
 export function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>, { range }: Subnet): void {
   for (const [name, text = ''] of Object.entries({ guestIp, resolverIp })) {
     const address = parseIpv4(text);

@@ -62,7 +62,7 @@ export type Need = {
   readonly shared?: { readonly of: string; readonly bytes: number };
   /** Disk that is written immediately. */
   readonly diskBytes: number;
-  /** The guest of a template: it is no sandbox, and gives way to those. */
+  /** The guest of a template: it is not a sandbox, and gives way to those. */
   readonly isTemplate?: boolean;
 };
 

@@ -4,6 +4,7 @@ import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type {
+  Owner,
   Principal,
   RequestContext,
   RequestedNetwork,
@@ -140,6 +141,8 @@ export interface AwakeSandbox {
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */
+export type IsVisible = (owner: Owner | undefined) => boolean;
+
 export interface SandboxHost {
   /** `onResolved` is called with the resources that the client asks for, allowed or not. */
   as(principal: Principal, onResolved?: (requested: RequestedResources) => void): Sandboxes;
@@ -168,6 +171,8 @@ export interface ParkedSandboxes {
 
 /** What the client may not see is not_found. What its policy or quota does not allow: AppError forbidden. */
 export interface Sandboxes {
+  /** Whether what has this owner exists for the client. Needs no `this`. */
+  readonly isVisible: IsVisible;
   /**
    * Creates a sandbox, or returns the one that has its name if it asks for that; resolves after its guest agent
    * answered. A cancel by `signal` rolls everything back. AppError: invalid_argument (unknown profile, bounds),

@@ -1,7 +1,6 @@
 // Reconciles registry, running VMMs and directories when a daemon starts: live sandboxes are adopted, half-created or
 // half-deleted ones removed, dead ones listed with their cause, and stray VMMs and directories removed.
 import { readdir } from 'node:fs/promises';
-import { basename } from 'node:path';
 import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
@@ -26,7 +25,7 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
   const context = { ...resources, log };
   const { records, directories } = context;
   const startedAt = performance.now();
-  const all = await withoutSharedNetworks(context, records.all());
+  const all = new Map(records.all().map(({ id, record }) => [id, record]));
   const adopted = await Promise.all(
     [...all].map(([id, record]) => (isReady(record) ? adoptSandbox(context, id, record) : undefined)),
   );
@@ -119,37 +118,6 @@ async function withoutLostNetwork(
   }
   network.free(slot);
   return others;
-}
-
-/** Registries of earlier versions may have one for two sandboxes: it is of the one that runs, or of the newer one. */
-async function withoutSharedNetworks(
-  { records, log }: ReconcileContext,
-  entries: readonly { readonly id: string; readonly record: SandboxRecord }[],
-): Promise<Map<string, SandboxRecord>> {
-  const all = new Map(entries.map(({ id, record }) => [id, record]));
-  const byRank = entries.toSorted(
-    (a, b) =>
-      Number(mayRun(b.record)) - Number(mayRun(a.record)) || b.record.createdAtMs - a.record.createdAtMs,
-  );
-  const links = new Set<string>();
-  for (const { id, record } of byRank) {
-    const { network, ...others } = record;
-    if (network === undefined) continue;
-    const link = basename(network.namespace);
-    if (!links.has(link)) {
-      links.add(link);
-      continue;
-    }
-    all.set(id, others);
-    log.warn({ sandbox: id, link }, 'the network of a sandbox that has ended belongs to another one');
-    await records.put(id, others).catch((err) => log.error({ err, sandbox: id }, 'cannot record that'));
-  }
-  return all;
-}
-
-function mayRun({ isReady, vmm, exit, paused }: SandboxRecord): boolean {
-  if (!isReady || vmm === null || exit !== undefined) return false;
-  return paused !== undefined || !isOfEarlierBoot(vmm);
 }
 
 /** A rollback that was not completed is undone: the VMM of its guest, if there is one, is a stray. */

@@ -57,7 +57,7 @@ export async function resolveRootfs(
   const { kind, name, isPath, digest } = validated.rootfs;
   if (kind === 'agent' || digest !== '') return validated;
   const mode = kind === 'image' ? pull : 'missing';
-  const onMake = () => assertOperation(principal, 'images', 'create');
+  const onMake = () => assertOperation(principal, 'images');
   const pullOptions = kind === 'image' ? { ...findOptions, onMake } : findOptions;
   const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, pullOptions);
   const service = resolveService(requested, found.service, Object.keys(env));

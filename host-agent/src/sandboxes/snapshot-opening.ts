@@ -1,7 +1,6 @@
 // Opens the snapshots that an earlier daemon left, and removes those that a crash left incomplete or half deleted.
 import { toError } from '../lib/errors.ts';
 import type { Ancestry } from './ancestry.ts';
-import { pinRootfs } from './resources/files.ts';
 import { SavedGuest, snapshotsRoot, sweepSaved } from './saved/saved-guest.ts';
 import { prepareDeleted, snapshotDir } from './snapshot-making.ts';
 import type { Entry, SnapshotsOptions } from './snapshot-record.ts';
@@ -29,7 +28,6 @@ export async function openSnapshots(
     }
     try {
       const saved = await SavedGuest.open(snapshotDir(dataDir, id));
-      await pinRootfs(saved.dir, saved.manifest.options.rootfs.rootfsPath);
       entries.set(id, { record, saved });
     } catch (error) {
       const reason = toError(error).message;

@@ -19,7 +19,7 @@ export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
   readonly owner?: Owner;
-  /** Absent in records of older daemons. */
+  /** Absent once it is deleted. */
   readonly about?: About;
   /** False until every file is on disk, and again during a delete. */
   readonly isComplete: boolean;

@@ -6,7 +6,6 @@ import {
   assertOperation,
   canSee,
   clampTimeout,
-  type Owner,
   ownerOf,
   type Principal,
   policyOf,
@@ -22,6 +21,7 @@ import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type {
   AwakeSandbox,
   CommitHook,
+  IsVisible,
   Sandboxes,
   SandboxHandle,
   SandboxRequest,
@@ -55,8 +55,6 @@ import type {
 
 /** Deletes of one request at a time. */
 const MAX_CONCURRENT_DELETES = 16;
-
-export type IsVisible = (owner: Owner | undefined) => boolean;
 
 /** The sandboxes and snapshots of all tenants, for callers that check visibility. Calls are as in `Sandboxes`. */
 export interface AllSandboxes {
@@ -106,6 +104,7 @@ export interface AllSandboxes {
 export class TenantView implements Sandboxes {
   readonly #host: AllSandboxes;
   readonly #request: RequestContext;
+  readonly isVisible: IsVisible = (owner) => canSee(this.#request.principal, owner);
 
   constructor(host: AllSandboxes, request: RequestContext) {
     this.#host = host;
@@ -130,7 +129,7 @@ export class TenantView implements Sandboxes {
   }
 
   list(filter: SandboxFilter = {}): SandboxInfo[] {
-    return this.#host.list(this.#isVisible).filter((info) => matchesFilter(info, filter));
+    return this.#host.list(this.isVisible).filter((info) => matchesFilter(info, filter));
   }
 
   async deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes> {
@@ -160,7 +159,7 @@ export class TenantView implements Sandboxes {
 
   get(id: string): SandboxHandle {
     const sandbox = this.#find(id);
-    if (sandbox.isGone) throw this.#host.moves.missing(id, this.#isVisible);
+    if (sandbox.isGone) throw this.#host.moves.missing(id, this.isVisible);
     const { sleep } = this.#host;
     const { principal } = this.#request;
     const policy = policyOf(principal);
@@ -242,7 +241,7 @@ export class TenantView implements Sandboxes {
 
   get parked(): ParkedView {
     const findHere = (id: string) => this.#host.find(id);
-    return new ParkedView({ moves: this.#host.moves, isVisible: this.#isVisible, findHere });
+    return new ParkedView({ moves: this.#host.moves, isVisible: this.isVisible, findHere });
   }
 
   async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {
@@ -255,7 +254,7 @@ export class TenantView implements Sandboxes {
   }
 
   listSnapshots(): SnapshotInfo[] {
-    return this.#host.snapshots.list(this.#isVisible);
+    return this.#host.snapshots.list(this.isVisible);
   }
 
   getSnapshot(id: string): SnapshotInfo {
@@ -286,7 +285,7 @@ export class TenantView implements Sandboxes {
   }
 
   snapshotTree(id: string): TreeNode[] {
-    const snapshots = this.#host.snapshots.tree(id, this.#isVisible);
+    const snapshots = this.#host.snapshots.tree(id, this.isVisible);
     const ids = new Set(snapshots.map(({ id }) => id));
     const sandboxes = this.list().flatMap(({ id, parentSnapshotId: parentId, createdAt, name, state }) =>
       parentId !== undefined && ids.has(parentId)
@@ -322,13 +321,11 @@ export class TenantView implements Sandboxes {
     return { owner: ownerOf(principal), policy: policyOf(principal) };
   }
 
-  readonly #isVisible: IsVisible = (owner) => canSee(this.#request.principal, owner);
-
   /** AppError not_found: what the client may not see does not exist for it; exhausted if it has just moved. */
   #find(id: string): Sandbox {
     const sandbox = this.#host.find(id);
-    if (sandbox === undefined || !this.#isVisible(sandbox.record.owner))
-      throw this.#host.moves.missing(id, this.#isVisible);
+    if (sandbox === undefined || !this.isVisible(sandbox.record.owner))
+      throw this.#host.moves.missing(id, this.isVisible);
     return sandbox;
   }
 
@@ -343,7 +340,7 @@ export class TenantView implements Sandboxes {
 
   /** Returns the snapshot's id. AppError not_found. */
   #assertVisible(id: string): string {
-    if (this.#isVisible(this.#host.snapshots.ownerOf(id))) return id;
+    if (this.isVisible(this.#host.snapshots.ownerOf(id))) return id;
     throw noSnapshot(id);
   }
 }

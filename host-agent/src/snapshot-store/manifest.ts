@@ -67,7 +67,7 @@ export function isImageId(id: string): boolean {
   return imageIdSchema.safeParse(id).success;
 }
 
-/** Undefined for what is no path of a manifest. */
+/** Undefined for what is not a path of a manifest. */
 export function idOfPath(path: string): string | undefined {
   const id = idSchema.safeParse(path.slice(path.indexOf('/') + 1)).data;
   return id !== undefined && manifestPath(id) === path ? id : undefined;

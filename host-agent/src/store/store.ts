@@ -12,6 +12,12 @@ const CLOSE_WAIT_MS = 5000;
 const META_TABLE = 'meta';
 const VERSION_KEY = 'schema_version';
 
+/**
+ * Of the records in the tables. A change of them that an earlier release cannot read takes the next number, and brings
+ * the records of earlier releases up to date at the opening.
+ */
+export const SCHEMA_VERSION = 6;
+
 export type Range = { readonly from?: string; readonly limit?: number; readonly isReverse?: boolean };
 
 /** Records of one kind, by id. Reads see every awaited write. */
@@ -121,13 +127,6 @@ export class Table<T> {
   }
 }
 
-export type SchemaVersions = {
-  /** Undefined in a file without records. */
-  readonly found: number | undefined;
-  readonly oldest: number;
-  readonly newest: number;
-};
-
 export class Store {
   /** Path of the database file. */
   readonly path: string;
@@ -141,11 +140,10 @@ export class Store {
   }
 
   /**
-   * Opens or creates the database file, and migrates records of older daemons. AppError `internal` if it is damaged,
-   * unreadable or of a newer daemon; the message says what to do. `beside`: a daemon may be using it, so records are
-   * not migrated, and AppError conflict if they are of an older version.
+   * Opens or creates the database file, which other processes may use too. AppError `internal` if it is damaged,
+   * unreadable or of another schema version; the message says what to do.
    */
-  static async open(path: string, use: 'alone' | 'beside' = 'alone'): Promise<Store> {
+  static async open(path: string): Promise<Store> {
     let root: RootDatabase | undefined;
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -153,9 +151,10 @@ export class Store {
       root = open({ path, noSubdir: true, maxDbs: MAX_TABLES });
       // Records contain passwords of services.
       for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
-      const version = readVersion(root, path, use);
-      readEverything(root, version);
-      await migrate(root, version);
+      checkVersion(root, path);
+      readEverything(root);
+      // In any case, so that a read-only file is found now.
+      await openTable<number>(root, META_TABLE).put(VERSION_KEY, SCHEMA_VERSION);
       return new Store(root, path);
     } catch (error) {
       await root?.close().catch(() => undefined);
@@ -168,17 +167,13 @@ export class Store {
     }
   }
 
-  /**
-   * The schema version of a file, and those that this build can use, without a change of the file; undefined without a
-   * file. Error if it is damaged.
-   */
-  static async inspect(path: string): Promise<SchemaVersions | undefined> {
+  /** The schema version of a file, which is not changed; undefined without records. Error if it is damaged. */
+  static async inspect(path: string): Promise<number | undefined> {
     if (!existsSync(path)) return undefined;
     checkRegistryFile(path, 'reads');
     const root = open({ path, noSubdir: true, maxDbs: MAX_TABLES, readOnly: true });
     try {
-      const found = openTable<number>(root, META_TABLE).get(VERSION_KEY);
-      return { found, oldest: OLDEST_VERSION, newest: SCHEMA_VERSION };
+      return openTable<number>(root, META_TABLE).get(VERSION_KEY);
     } finally {
       await root.close();
     }
@@ -212,71 +207,32 @@ export class Store {
   }
 }
 
-/**
- * Records are JSON text: LMDB's default, MessagePack, renames a field `__proto__`. `version`: of the schema that wrote
- * them.
- */
-function openTable<T>(root: RootDatabase, name: string, version = SCHEMA_VERSION): Database<T, string> {
-  const isJson = name !== META_TABLE && version > LAST_MESSAGE_PACK_VERSION;
-  return root.openDB<T, string>({ name, ...(isJson && { encoding: 'json' }) });
+/** Records are JSON text: LMDB's default, MessagePack, renames a field `__proto__`. */
+function openTable<T>(root: RootDatabase, name: string): Database<T, string> {
+  return root.openDB<T, string>({ name, ...(name !== META_TABLE && { encoding: 'json' }) });
 }
 
 /** Finds damage at the start, not in the middle of an operation. */
-function readEverything(root: RootDatabase, version: number): void {
+function readEverything(root: RootDatabase): void {
   for (const name of [...root.getKeys()].map(String)) {
-    for (const { value } of openTable<unknown>(root, name, version).getRange()) {
+    for (const { value } of openTable<unknown>(root, name).getRange()) {
       if (value === undefined) throw new Error(`a record of its table ${name} cannot be read`);
     }
   }
 }
 
-/** AppError if this daemon cannot bring the records of that version up to date. */
-function readVersion(root: RootDatabase, path: string, use: 'alone' | 'beside'): number {
-  const meta = openTable<number>(root, META_TABLE);
-  const version = meta.get(VERSION_KEY) ?? (isEmpty(root) ? SCHEMA_VERSION : undefined);
+/** AppError internal if the records have another schema version. */
+function checkVersion(root: RootDatabase, path: string): void {
+  const version = openTable<number>(root, META_TABLE).get(VERSION_KEY);
+  if (version === undefined && isEmpty(root)) return;
   if (version === undefined) throw new Error('it has no schema version');
   if (!Number.isInteger(version) || version < 1) throw new Error(`its schema version is ${version}`);
-  if (version > SCHEMA_VERSION) {
-    throw new AppError(
-      'internal',
-      `the registry ${path} has schema version ${version}, this daemon knows ${SCHEMA_VERSION} at most; run the daemon that wrote it, or move the file away to start with an empty one`,
-    );
-  }
-  if (version < OLDEST_VERSION) {
-    throw new AppError(
-      'internal',
-      `the registry ${path} has schema version ${version}, of a daemon that was never released; this one knows ${OLDEST_VERSION} and later; move the file away to start with an empty one`,
-    );
-  }
-  if (version < SCHEMA_VERSION && use === 'beside') {
-    throw new AppError(
-      'conflict',
-      `the registry ${path} is of an older daemon (schema version ${version}, not ${SCHEMA_VERSION}); start this version of the daemon first, which brings it up to date`,
-    );
-  }
-  return version;
-}
-
-async function migrate(root: RootDatabase, version: number): Promise<void> {
-  const names = [...root.getKeys()].map(String).filter((name) => name !== META_TABLE);
-  // Tables are opened outside of the transaction: opening is one of its own.
-  const tables = names.map((name) => ({
-    name,
-    before: openTable<unknown>(root, name, version),
-    after: openTable<unknown>(root, name),
-  }));
-  const meta = openTable<number>(root, META_TABLE);
-  // The version is written in any case, so that a read-only file is found now.
-  await root.childTransaction(() => {
-    void meta.put(VERSION_KEY, SCHEMA_VERSION);
-    if (version === SCHEMA_VERSION) return;
-    const changes = Object.entries(MIGRATIONS).filter(([to]) => Number(to) > version);
-    for (const { name, before, after } of tables)
-      for (const { key, value } of [...before.getRange()]) {
-        const changed = changes.reduce((record, [, { [name]: change }]) => change?.(record) ?? record, value);
-        void after.put(key, changed);
-      }
-  });
+  if (version === SCHEMA_VERSION) return;
+  const writer = version < SCHEMA_VERSION ? ', of a version that was never released' : '';
+  throw new AppError(
+    'internal',
+    `the registry ${path} has schema version ${version}${writer}; this daemon reads version ${SCHEMA_VERSION}; run the daemon that wrote it, or move the file away to start with an empty one`,
+  );
 }
 
 /** A valid file that is only inaccessible must not be moved away: its sandboxes would be ended. */
@@ -289,28 +245,3 @@ function toAdvice(errno: string | undefined): string {
 function isEmpty(root: RootDatabase): boolean {
   return [...root.getKeys()].every((name) => name === META_TABLE);
 }
-
-// Migrations from one schema version to the next. Each changes records of older daemons in place, once, in the
-// transaction that raises the version.
-/** Incremented with every change that an older daemon could not read; add the migration below. */
-export const SCHEMA_VERSION = 6;
-
-/** The oldest version that can be migrated. */
-const OLDEST_VERSION = 4;
-
-/** Later ones have records in JSON. */
-const LAST_MESSAGE_PACK_VERSION = 5;
-
-// biome-ignore lint/suspicious/noExplicitAny: records of older daemons have types that are gone.
-type Change = (record: any) => unknown;
-
-/** Changes of records by table, keyed by the version that they lead to. Integers are in ascending order. */
-const MIGRATIONS: Readonly<Record<number, Readonly<Record<string, Change>>>> = {
-  // Until version 4, any key that could create sandboxes could also pull images and similar: existing keys keep these
-  // grants. An older daemon would give them to newer keys as well.
-  5: { keys: (record) => ({ ...record, keepsOldGrants: true }) },
-  // JSON has no bytes.
-  6: {
-    idempotency_answers: (record) => ({ ...record, body: Buffer.from(record.body).toString('base64') }),
-  },
-};

@@ -28,9 +28,9 @@ class Link implements ByteLink {
   }
 
   write(chunks: readonly Uint8Array[]): boolean {
-    let isRoom = true;
-    for (const chunk of chunks) isRoom = this.#socket.write(Buffer.from(chunk));
-    return isRoom;
+    let isWritable = true;
+    for (const chunk of chunks) isWritable = this.#socket.write(Buffer.from(chunk));
+    return isWritable;
   }
 
   destroy(): void {

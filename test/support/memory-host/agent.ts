@@ -56,7 +56,7 @@ export type AgentFaults = {
 
 export class MemoryAgent {
   readonly identities: Identity[] = [];
-  /** Each time that the host set the guest's clock to, except by an identity. */
+  /** The time of the guest at each call that reads or shifts its clock. */
   readonly clocks: number[] = [];
   /** The service specs that it received. */
   readonly services: ServiceSpec[] = [];
@@ -144,8 +144,9 @@ export class MemoryAgent {
     } else if (request.trust) stream.finish({ trust: this.#trust(request.trust) });
     else if (request.freeze) stream.finish({ freeze: {} });
     else if (request.setClock) {
-      this.clocks.push(Number(request.setClock.unixTimeUs));
-      stream.finish({ setClock: {} });
+      const unixTimeUs = Date.now() * 1000 + Number(request.setClock.shiftUs);
+      this.clocks.push(unixTimeUs);
+      stream.finish({ setClock: { unixTimeUs } });
     } else if (request.stats) {
       stream.finish({ stats: { execCgroups: this.#faults.leavesProcesses ? this.execs.length : 0 } });
     } else if (request.growDisk) {

@@ -1,8 +1,8 @@
 // The manager with the operator as its principal, who sees everything, as in a daemon without keys.
 import { OPERATOR, type RequestContext, type SnapshotMaker } from '../../../host-agent/src/keys/index.ts';
+import type { IsVisible } from '../../../host-agent/src/sandboxes/interface.ts';
 import { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { ByteSource } from '../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
-import type { IsVisible } from '../../../host-agent/src/sandboxes/tenant-view.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,

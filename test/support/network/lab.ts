@@ -9,8 +9,7 @@ import { promisify } from 'node:util';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { findProgramFiles } from '../../../host-agent/src/engines/jail/jail.ts';
-import { LEASES_DIR } from '../../../host-agent/src/engines/jail/uid-leases.ts';
-import { leaseUsers } from '../../../host-agent/src/engines/jail/user-groups.ts';
+import { LEASES_DIR, leaseUsers } from '../../../host-agent/src/engines/jail/uid-leases.ts';
 import {
   HostUpstream,
   Network,

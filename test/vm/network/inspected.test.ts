@@ -104,7 +104,7 @@ t.test('programs of a guest through an inspected rule, with variables and withou
   t.equal(await api.sh(fork.id, CURL), 'hello');
   t.equal(await api.sh(fork.id, `grep -c ${ca?.certificate.split('\n')[1]} ${BUNDLE}`), '1', 'once');
 
-  const store = await Store.open(join(daemon.directories.dataDir, 'state.lmdb'), 'beside');
+  const store = await Store.open(join(daemon.directories.dataDir, 'state.lmdb'));
   const opened = makeAuthorities(store, daemon.directories.dataDir).open(sandbox.id);
   await store.close();
   const { d = '' } = createPrivateKey(opened.key).export({ format: 'jwk' });

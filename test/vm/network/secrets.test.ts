@@ -121,7 +121,7 @@ t.test(
     writeFileSync(archive, await exported.bytes());
     const unpacked = join(home, 'unpacked');
     await pipeline(createReadStream(archive), createZstdDecompress(), createWriteStream(unpacked));
-    const store = await Store.open(join(directories.dataDir, 'state.lmdb'), 'beside');
+    const store = await Store.open(join(directories.dataDir, 'state.lmdb'));
     const authority = makeAuthorities(store, directories.dataDir).open(id);
     await store.close();
     const { d = '' } = createPrivateKey(authority.key).export({ format: 'jwk' });

@@ -181,7 +181,7 @@ async function readBytes(body: AsyncIterable<Uint8Array>, maxBytes: number): Pro
   return Buffer.concat(parts).subarray(0, maxBytes + 1);
 }
 
-/** Undefined for bytes that are no text. */
+/** Undefined for bytes that are not text. */
 function decode(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);

@@ -18,13 +18,13 @@ export class WatchOutput {
   #sent = 0;
   /** Files whose last record that was not taken is a write. */
   readonly #written = new Set<string>();
-  readonly #onRoom: () => void;
+  readonly #onCapacity: () => void;
   /** The client has taken all, and asked for more. */
   isDrained = true;
 
-  /** `onRoom` is called when records were taken. */
-  constructor(onRoom: () => void) {
-    this.#onRoom = onRoom;
+  /** `onCapacity` is called when records were taken. */
+  constructor(onCapacity: () => void) {
+    this.#onCapacity = onCapacity;
   }
 
   get isFull(): boolean {
@@ -54,7 +54,7 @@ export class WatchOutput {
   take(maxBytes: number): Uint8Array | null {
     const first = this.#blocks[0];
     if (first === undefined) {
-      if (!this.isDrained) this.#onRoom();
+      if (!this.isDrained) this.#onCapacity();
       this.isDrained = true;
       return null;
     }
@@ -64,7 +64,7 @@ export class WatchOutput {
     if (this.#sent === first.end) {
       this.#blocks.shift();
       this.#sent = 0;
-      this.#onRoom();
+      this.#onCapacity();
     }
     return bytes;
   }

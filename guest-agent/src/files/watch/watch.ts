@@ -219,7 +219,7 @@ class FileWatchCall {
     const { tree, looks } = watched;
     const isDir = (mask & IN.isDirectory) !== 0;
     const moved = from.node.children?.get(from.name);
-    // What the tree has is of a later event if it is no directory, or if it cannot have moved there.
+    // What the tree has is of a later event if it is not a directory, or if it cannot have moved there.
     if (moved !== undefined && (!isDir || isWithin(to.node, moved)))
       yield* looks.removed(from.node, from.name);
     if (!tree.has(to.node)) return;

@@ -6,13 +6,20 @@ import type { Client } from '@sandboxd/client';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { Command } from '../command.ts';
 import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
-import { fillHost, measureIdleCopies } from './copies.ts';
-import { Lab } from './lab.ts';
+import { fillHost, Lab, measureIdleCopies } from './lab.ts';
 import { measure } from './measure.ts';
 import { type BenchOptions, parseOptions } from './options.ts';
 import { renderComparison, renderPage } from './page.ts';
-import { type BenchResult, benchResult, type Cell, FORMAT } from './result.ts';
-import { readEnvironment, readFreeBytes, readLoad, readVersions } from './stamp.ts';
+import {
+  type BenchResult,
+  benchResult,
+  type Cell,
+  FORMAT,
+  readEnvironment,
+  readFreeBytes,
+  readLoad,
+  readVersions,
+} from './result.ts';
 import { makeTiers } from './tiers.ts';
 
 /** A result has some 10 KB. */

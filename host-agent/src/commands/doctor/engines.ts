@@ -148,7 +148,7 @@ export type Tried = {
   readonly probe: EngineProbe;
 };
 
-/** One line for each engine. An unusable engine is no problem when a faster one works. */
+/** One line for each engine. An unusable engine is not a problem when a faster one works. */
 export function judgeEngines(
   tried: readonly Tried[],
   config: Pick<Config, 'engine' | 'requiresIsolation'>,

@@ -1,10 +1,9 @@
-// Checks who has access: whether API keys exist, whether any grants more than it appears to, and careless settings.
+// Checks who has access: whether API keys exist, and careless settings.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { findExchangeable, findWeakSettings } from '../../app/weak-settings.ts';
 import { type Config, formatListen } from '../../config/index.ts';
-import { findWideGrants, KeyMark, KeyRegistry, stateOf } from '../../keys/index.ts';
-import { isAppError } from '../../lib/errors.ts';
+import { KeyMark, KeyRegistry, stateOf } from '../../keys/index.ts';
 import { Store } from '../../store/store.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
@@ -19,13 +18,7 @@ export const keys: Group = {
       const mark = new KeyMark(path);
       return [checkNone(mark.exists ? mark.path : undefined, config)];
     }
-    let store: Store;
-    try {
-      store = await Store.open(path, 'beside');
-    } catch (error) {
-      if (!isAppError(error) || error.code !== 'conflict') throw error;
-      return [warning('keys', 'the registry is of an older daemon', 'start this version of the daemon')];
-    }
+    const store = await Store.open(path);
     try {
       const registry = new KeyRegistry(store);
       return registry.hasKeys ? checkKeys(registry) : [checkNone(registry.lostMark, config)];
@@ -49,23 +42,12 @@ function checkNone(lostMark: string | undefined, { listen, requiresKeys }: Confi
 
 function checkKeys(registry: KeyRegistry): Finding[] {
   const valid = registry.list().filter((key) => stateOf(key) === 'valid');
-  const wide = valid.flatMap((key) => {
-    const grants = findWideGrants(key);
-    return grants.length === 0 ? [] : [`${key.name} (${grants.join(', ')})`];
-  });
   const unbounded = valid.filter(({ policy, tenant }) => policy === undefined && tenant === undefined);
   const all = unbounded.map(({ name }) => name).join(', ') || 'none';
   return [
     valid.length > 0
       ? ok('keys', `${valid.length} valid; everything of all tenants may be done by: ${all}`)
       : warning('keys', 'none is valid: no client is accepted', CREATE_KEY),
-    wide.length === 0
-      ? ok('wide keys', 'none')
-      : warning(
-          'wide keys',
-          `created before some policy fields existed, so these operations are not restricted: ${wide.join('; ')}`,
-          'replace each with one that names what it needs (docs/keys.md): sandboxd keys revoke <name>, then keys create',
-        ),
   ];
 }
 
@@ -84,7 +66,7 @@ export const settings: Group = {
 async function hasValidKey(dataDir: string): Promise<boolean> {
   const path = join(dataDir, 'state.lmdb');
   if (!existsSync(path)) return false;
-  const store = await Store.open(path, 'beside');
+  const store = await Store.open(path);
   try {
     return new KeyRegistry(store).hasValidKey;
   } finally {

@@ -1,11 +1,51 @@
 // What the gateway serves besides the REST interface, each at an address of its own: URLs of ports, and clients of E2B.
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { Logger } from 'pino';
-import { formatListen, parseHostName } from '../../config/index.ts';
+import {
+  formatListen,
+  isLoopback,
+  type ListenAddress,
+  parseHostName,
+  parseListen,
+} from '../../config/index.ts';
 import { E2bDoor, type E2bDoorOptions, openHostPorts, ParkedPorts } from '../../fleet/index.ts';
+import { Certificate } from '../../http/index.ts';
 import { Addresses, IngressServer, type IngressServerOptions, RateLimits } from '../../ingress/index.ts';
 import { HELPERS } from '../installation.ts';
-import { address, DEFAULT_CONNECTIONS, type Listener, path, readListener } from './listener.ts';
+
+// Listeners of the gateway: their addresses and certificates, from flags.
+
+export const DEFAULT_CONNECTIONS = 4096;
+export const path = (help: string) => ({ type: 'string', placeholder: 'path', help }) as const;
+export const address = (help: string) =>
+  ({ type: 'string', placeholder: 'host:port|unix:/path', help }) as const;
+
+type Listener = {
+  readonly listen: ListenAddress;
+  /** Undefined without TLS. */
+  readonly certificate: Certificate | undefined;
+};
+
+/** UsageError for an address that other machines reach without TLS. */
+export function readListener(
+  input: Input,
+  log: Logger,
+  { flag, text, prefix }: { readonly flag: string; readonly text: string; readonly prefix: '' | 'ingress-' },
+): Listener {
+  const listen = parseListen(text);
+  if (listen === undefined)
+    throw new UsageError(`--${flag} ${JSON.stringify(text)} is neither host:port nor unix:/path`);
+  const [cert, key] = [`${prefix}tls-cert`, `${prefix}tls-key`];
+  const [certPath, keyPath] = [input.text(cert), input.text(key)];
+  if ((certPath === undefined) !== (keyPath === undefined))
+    throw new UsageError(`--${cert} and --${key} go together`);
+  const certificate = certPath && keyPath ? new Certificate({ certPath, keyPath }, log) : undefined;
+  if ('path' in listen || certificate !== undefined || isLoopback(listen.host))
+    return { listen, certificate };
+  throw new UsageError(
+    `${formatListen(listen)} can be reached from other machines; give --${cert} and --${key}, or listen on 127.0.0.1`,
+  );
+}
 
 /** E2B's Python client keeps idle connections for 300 s. A server that closes earlier races with its next request. */
 const E2B_KEEP_ALIVE_MS = 640_000;

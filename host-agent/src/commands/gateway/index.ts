@@ -1,7 +1,7 @@
 // `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
-import { openConsole } from '../../app/open-console.ts';
+import { openConsole } from '../../app/open-http.ts';
 import { formatListen, parseHostName } from '../../config/index.ts';
 import {
   FleetFront,
@@ -20,8 +20,7 @@ import { VERSION } from '../../lib/version.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import type { Command } from '../command.ts';
 import { HELPERS } from '../installation.ts';
-import { DOOR_FLAGS, openDoors } from './doors.ts';
-import { address, DEFAULT_CONNECTIONS, path, readListener } from './listener.ts';
+import { address, DEFAULT_CONNECTIONS, DOOR_FLAGS, openDoors, path, readListener } from './doors.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7877';
 const DRAIN_MS = 30_000;

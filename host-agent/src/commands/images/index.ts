@@ -8,7 +8,7 @@ import { NO_FAULTS } from '../../lib/faults.ts';
 import { createLogger } from '../../lib/logger.ts';
 import type { Command, Group } from '../command.ts';
 import { HELPERS } from '../installation.ts';
-import { formatMib } from '../profiles/format.ts';
+import { formatMib } from '../profiles/index.ts';
 import { loadSharedConfig, SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const DIGEST_CHARS = 19;

@@ -9,7 +9,7 @@ import { Sealer } from '../../lib/seal.ts';
 import { isSealKeyOfDaemon, type SecretInfo, SecretSources, SecretStore } from '../../secrets/index.ts';
 import type { Store } from '../../store/store.ts';
 import type { Command, Group } from '../command.ts';
-import { checkName } from '../keys/flags.ts';
+import { checkName } from '../keys/index.ts';
 import { loadSharedConfig, SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 /** With a line end. */

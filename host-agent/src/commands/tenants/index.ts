@@ -3,7 +3,7 @@ import { checkBody } from '@sandboxd/api';
 import { type Flags, UsageError } from '@sandboxd/api/command-line';
 import { QUOTA_KEYS, quota } from '../../keys/index.ts';
 import type { Command, Group } from '../command.ts';
-import { checkName, toNumber } from '../keys/flags.ts';
+import { checkName, toNumber } from '../keys/index.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 
 const QUOTA_FLAGS: Flags = Object.fromEntries(

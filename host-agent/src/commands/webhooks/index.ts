@@ -11,7 +11,7 @@ import { UsageError } from '@sandboxd/api/command-line';
 import { parseWebUrl } from '../../lib/authority.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import type { Command, Group } from '../command.ts';
-import { checkName } from '../keys/flags.ts';
+import { checkName } from '../keys/index.ts';
 import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 

@@ -7,9 +7,8 @@ import { assertOperation } from '../../keys/index.ts';
 import type { Requests } from '../rest.ts';
 import type { SandboxRecord } from '../sandbox-records.ts';
 import type { ControlContext } from './context.ts';
-import { NO_TARGETS, toPortAccess, toTargets } from './network.ts';
 import { forkBody, type NetworkBody, putNetworkBody, readBodyAs } from './requests.ts';
-import { changeNetwork, toSecrets, toShown } from './rules.ts';
+import { changeNetwork, NO_TARGETS, toPortAccess, toSecrets, toShown, toTargets } from './rules.ts';
 import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;

@@ -8,8 +8,6 @@ import type { Requests } from '../rest.ts';
 import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
 import { findTemplate, type Source } from '../templates/find-template.ts';
 import type { ControlContext } from './context.ts';
-import { NEXT_TOKEN, toPage } from './lists.ts';
-import { NO_TARGETS, toPortAccess, toTargets } from './network.ts';
 import {
   type CreateBody,
   connectBody,
@@ -20,8 +18,17 @@ import {
   refreshBody,
   timeoutBody,
 } from './requests.ts';
-import { changeNetwork, type Rules, readRules, toSecrets, toShown } from './rules.ts';
-import { metadataOf, stateOf, templateOf, toDetail, toListed } from './views.ts';
+import {
+  changeNetwork,
+  NO_TARGETS,
+  type Rules,
+  readRules,
+  toPortAccess,
+  toSecrets,
+  toShown,
+  toTargets,
+} from './rules.ts';
+import { metadataOf, NEXT_TOKEN, stateOf, templateOf, toDetail, toListed, toPage } from './views.ts';
 
 /** Seconds, where a request says nothing. */
 const DEFAULT_TIMEOUT_S = { v1: 15, v2: 300 } as const;

@@ -7,12 +7,11 @@ import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
 import { toOwnId } from '../sandbox-records.ts';
 import { findSnapshot, isGivenName } from '../templates/find-template.ts';
-import { DEFAULT_TAG, parseName } from '../templates/template-name.ts';
-import type { Defaults } from '../templates/template-records.ts';
+import { DEFAULT_TAG, type Defaults, parseName } from '../templates/template-records.ts';
 import type { ControlContext } from './context.ts';
-import { NEXT_TOKEN, toPage } from './lists.ts';
 import { readBodyAs, snapshotBody } from './requests.ts';
 import { idOf } from './sandboxes.ts';
+import { NEXT_TOKEN, toPage } from './views.ts';
 
 /** Names of the REST interface. */
 const OBJECT_NAME = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;

@@ -4,7 +4,7 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { Busboy, type BusboyHeaders } from '@fastify/busboy';
 import { ApiError } from '@sandboxd/client';
-import { type HttpContext, headerOf } from '../../http/context.ts';
+import { connectionOf, type HttpContext, headerOf } from '../../http/context.ts';
 import { type BodySource, readBody } from '../../http/input/body-source.ts';
 import { E2bError } from '../errors.ts';
 import type { EnvdCall } from './call.ts';
@@ -62,7 +62,7 @@ function cutAtError(c: HttpContext, body: AsyncIterable<Uint8Array>): AsyncItera
         return await source.next();
       } catch (err) {
         c.get('log').debug({ err }, 'a download was cut');
-        c.env.outgoing?.destroy();
+        connectionOf(c).outgoing?.destroy();
         return { done: true, value: undefined };
       }
     },

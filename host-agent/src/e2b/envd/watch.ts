@@ -71,7 +71,7 @@ async function* watchEvents(
   });
   const nameOf = (changed = ''): string => posix.relative(directory, changed);
   const isPart = (changed = ''): boolean => PART.test(posix.basename(changed));
-  /** Uploads whose file is closed once it has its name: that is no second change. */
+  /** Uploads whose file is closed once it has its name: that is not a second change. */
   const unclosed = new Set<string>();
   for await (const line of readLines(body)) {
     if (line === '') continue;
@@ -138,7 +138,7 @@ export class Watchers {
 
   async create(call: EnvdCall, request: WatchRequest): Promise<object> {
     const directory = await call.path(request.path);
-    const slot = this.#makeRoom(call);
+    const slot = this.#acquireOrEvict(call);
     const stop = new AbortController();
     const watcherId = randomSuffix();
     const timer = setTimeout(() => this.#remove(watcherId), UNUSED_MS).unref();
@@ -180,7 +180,7 @@ export class Watchers {
   }
 
   /** Where there are too many, those go first whose sandbox or directory is gone. ConnectError resource_exhausted. */
-  #makeRoom(call: EnvdCall): Disposable {
+  #acquireOrEvict(call: EnvdCall): Disposable {
     try {
       return this.#acquire(call);
     } catch {

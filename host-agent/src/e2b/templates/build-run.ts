@@ -3,16 +3,14 @@
 import { ForbiddenError } from '@sandboxd/client';
 import type { Caller } from '../../http/context.ts';
 import { mayDo, type Principal, policyOf } from '../../keys/index.ts';
-import { toTargets } from '../control/network.ts';
+import { toTargets } from '../control/rules.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
 import type { Requests, Rest } from '../rest.ts';
-import type { BuildLog } from './build-log.ts';
-import { type BuildRequest, describeStep } from './build-request.ts';
+import { type BuildLog, type BuildRequest, describeStep, StepError } from './build-request.ts';
 import type { BuildSandboxes } from './build-sandboxes.ts';
+import { BuildSteps } from './build-steps.ts';
 import { type Catalogue, findImage, findTemplate, type Source } from './find-template.ts';
-import { StepError } from './step-error.ts';
 import type { Defaults, Template, TemplateBuild } from './template-records.ts';
-import { Workshop } from './workshop.ts';
 
 export const BUILD_TIMEOUT_MS = 60 * 60_000;
 /** What the sandbox of a build may live longer, if the daemon ends. */
@@ -38,7 +36,7 @@ export type BuildRunnerOptions = {
   readonly isValid: (principal: Principal) => boolean;
 };
 
-type Wanted = { readonly name: string; readonly source: Source };
+type NamedSource = { readonly name: string; readonly source: Source };
 type Made = { readonly id: string; readonly source: Source };
 
 export class BuildRunner {
@@ -83,7 +81,7 @@ export class BuildRunner {
       stop.signal.throwIfAborted();
     };
     const perform = async (id: string): Promise<void> => {
-      const workshop = new Workshop({
+      const steps = new BuildSteps({
         id,
         requests,
         log,
@@ -91,15 +89,15 @@ export class BuildRunner {
         findArchive: (hash) => this.#options.findArchive(build, hash),
       });
       await atStep('base', () => this.#prepare(build, requests, { id, source }));
-      await atStep('base', () => workshop.open(source.kind === 'image'));
+      await atStep('base', () => steps.open(source.kind === 'image'));
       for (const [at, step] of request.steps.entries()) {
         assertValid();
         log.add(`[${at + 1}/${request.steps.length}] ${describeStep(step)}`);
-        await atStep(String(at + 1), () => workshop.perform(step));
+        await atStep(String(at + 1), () => steps.perform(step));
       }
-      await atStep('finalize', () => workshop.start(request.startCmd, request.readyCmd));
+      await atStep('finalize', () => steps.start(request.startCmd, request.readyCmd));
       assertValid();
-      await this.#save(build, requests, id, workshop.defaults);
+      await this.#save(build, requests, id, steps.defaults);
     };
     const make = (name: string) => atStep('base', () => this.#makeSandbox(build, requests, { name, source }));
     await this.#options.sandboxes.using(build.id, make, perform);
@@ -113,7 +111,7 @@ export class BuildRunner {
   }
 
   /** With a network that reaches the internet, as in E2B, where the host and the key allow it. */
-  async #makeSandbox(build: BuildJob, requests: Requests, { name, source }: Wanted): Promise<string> {
+  async #makeSandbox(build: BuildJob, requests: Requests, { name, source }: NamedSource): Promise<string> {
     if (source.kind === 'snapshot') {
       if (build.size.vcpus !== undefined || build.size.memory_mib !== undefined)
         build.log.add('the template has the CPUs and the memory of the one that it begins with', 'warn');

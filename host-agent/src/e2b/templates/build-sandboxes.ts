@@ -25,7 +25,7 @@ export class BuildSandboxes {
     this.#hidden = new Set(options.table.all().map(({ id }) => id));
   }
 
-  /** Removes what an earlier daemon left: sandboxes, snapshots of them that are no template, templates without any. */
+  /** Removes what an earlier daemon left: sandboxes, their snapshots without a template, templates without any. */
   async start(rest: Rest): Promise<void> {
     this.#rest = rest;
     const requests = this.#asOperator();
@@ -50,7 +50,7 @@ export class BuildSandboxes {
 
   /**
    * Makes one under a name that is stored before, so that it is found again whenever the daemon ends. Removes it, and
-   * the snapshots of it that are no template, when the work with it has failed.
+   * the snapshots of it that are not templates, when the work with it has failed.
    */
   async using(
     buildId: string,

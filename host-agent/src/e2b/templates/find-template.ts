@@ -2,9 +2,9 @@
 // operator has named, a profile, or a container image.
 import { NotFoundError } from '@sandboxd/client';
 import { type Owner, type Principal, tenantOf } from '../../keys/index.ts';
+import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import type { OperatorNames } from './operator-names.ts';
 import type { Defaults, TemplateRecords } from './template-records.ts';
 
 export type Source =
@@ -125,5 +125,41 @@ export async function findSnapshot(
   } catch (error) {
     if (error instanceof NotFoundError) return undefined;
     throw error;
+  }
+}
+
+// Names of templates that the operator has given: `sandboxd templates set`. They are for all tenants, and hold at once
+// in a running daemon.
+
+export const OPERATOR_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,254}[A-Za-z0-9])?$/;
+
+/** What a name leads to: a profile, an image, or the id of a snapshot. */
+type NamedTarget = { readonly target: string; readonly setAtMs: number };
+
+export class OperatorNames {
+  readonly #table: Table<NamedTarget>;
+
+  constructor(store: Store) {
+    this.#table = store.table('e2b_names');
+  }
+
+  list(): readonly (NamedTarget & { readonly name: string })[] {
+    return this.#table.all().map(({ id, record }) => ({ name: id, ...record }));
+  }
+
+  /** Also names that were set a moment ago by the command. */
+  find(name: string): string | undefined {
+    return OPERATOR_NAME.test(name) ? this.#table.latest(name)?.target : undefined;
+  }
+
+  async set(name: string, target: string): Promise<void> {
+    await this.#table.put(name, { target, setAtMs: Date.now() });
+  }
+
+  /** False if there is none. */
+  async remove(name: string): Promise<boolean> {
+    if (this.#table.latest(name) === undefined) return false;
+    await this.#table.remove(name);
+    return true;
   }
 }

@@ -2,10 +2,10 @@
 // of a tenant. A build is a snapshot, and has tags.
 import { randomBytes } from 'node:crypto';
 import PQueue from 'p-queue';
-import { canSee, type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
+import { type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
+import type { IsVisible } from '../../sandboxes/interface.ts';
 import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
-import { DEFAULT_TAG, readName } from './template-name.ts';
 
 /** What copies of a build begin with. */
 export type Defaults = {
@@ -39,6 +39,9 @@ export type Template = TemplateRecord & { readonly id: string };
 const MAX_TEMPLATES_OF_TENANT = 1000;
 const MAX_TAGS = 100;
 
+/** What exists for a client, by its owner. */
+type VisibleTo = (principal: Principal) => IsVisible;
+
 export class TemplateRecords {
   readonly #table: Table<TemplateRecord>;
   /** Also those that have no build yet, which are not stored. */
@@ -48,7 +51,10 @@ export class TemplateRecords {
   /** One at a time: each begins with what the one before has stored. */
   readonly #changes = new PQueue({ concurrency: 1 });
 
-  constructor(store: Store) {
+  readonly #visibleTo: VisibleTo;
+
+  constructor(store: Store, visibleTo: VisibleTo) {
+    this.#visibleTo = visibleTo;
     this.#table = store.table('e2b_templates');
     this.#kept = store.table('e2b_snapshots');
     this.#all = new Map(this.#table.all().map(({ id, record }) => [id, { ...record, id }]));
@@ -66,15 +72,16 @@ export class TemplateRecords {
 
   /** Those that a client sees, oldest first. */
   list(principal: Principal): readonly Template[] {
+    const isVisible = this.#visibleTo(principal);
     return [...this.#all.values()]
-      .filter(({ owner }) => canSee(principal, owner))
+      .filter(({ owner }) => isVisible(owner))
       .sort((a, b) => a.createdAtMs - b.createdAtMs);
   }
 
   /** By id, or by the name of one of the client's own tenant: others could give theirs any name. */
   find(principal: Principal, idOrName: string): Template | undefined {
     const byId = this.#all.get(idOrName);
-    if (byId !== undefined && canSee(principal, byId.owner)) return byId;
+    if (byId !== undefined && this.#visibleTo(principal)(byId.owner)) return byId;
     return this.#own(principal).find(({ name }) => name === idOrName);
   }
 
@@ -160,7 +167,7 @@ export class TemplateRecords {
     });
   }
 
-  /** For a snapshot that is no build. */
+  /** For a snapshot that is not a build. */
   async keepDefaults(snapshotId: string, defaults: Defaults): Promise<void> {
     await this.#kept.put(snapshotId, defaults);
   }
@@ -244,4 +251,40 @@ function retag(
 
 function newTemplateId(): string {
   return `tpl${randomBytes(12).toString('hex')}`;
+}
+
+// Names of templates: `name` or `name:tag`.
+
+type TemplateName = { readonly name: string; readonly tag: string | undefined };
+
+/** The tag of a build that is given none. */
+export const DEFAULT_TAG = 'default';
+const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/;
+const TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/** Undefined for text of another form. */
+function readName(text: string): TemplateName | undefined {
+  const [name = '', tag, more] = text.split(':', 3);
+  if (!NAME.test(name) || more !== undefined || (tag !== undefined && !TAG.test(tag))) return undefined;
+  return { name, tag };
+}
+
+/** E2bError 400. */
+export function parseName(text: string): TemplateName {
+  const read = readName(text);
+  if (read !== undefined) return read;
+  throw new E2bError(
+    400,
+    `${JSON.stringify(text.slice(0, 200))} is not the name of a template: it has at most 128 of a-z, 0-9, ., _ and -, ` +
+      'and may have a tag behind a colon',
+  );
+}
+
+/** E2bError 400. */
+export function parseTag(text: string): string {
+  if (TAG.test(text)) return text;
+  throw new E2bError(
+    400,
+    `${JSON.stringify(text.slice(0, 200))} is not a tag: it has at most 128 letters, digits, ., _ and -`,
+  );
 }

@@ -2,15 +2,34 @@
 import { rm, stat } from 'node:fs/promises';
 import { AppError } from '../../lib/errors.ts';
 import type { RestoreOptions, SavedVm, Vm, VmSpec } from '../engine.ts';
-import { versionKey } from '../mapped-copy.ts';
+import { versionKey } from '../mapping.ts';
 import { isDirect } from '../start.ts';
-import type { CloudHypervisorFiles } from './files.ts';
-import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
-import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
-import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
-import { SavedState, setFreeDiskSizes } from './saved-state.ts';
-import { keepConsole, startVmm, type VmmSetup } from './start.ts';
-import { buildNetConfig, diskId, landlockRules, NET_ID } from './vm-config.ts';
+import {
+  dropMemoryRanges,
+  type MemoryMode,
+  type MemoryModes,
+  requestOf,
+  setMappedMemory,
+  setPlainMemory,
+} from './memory-modes.ts';
+import {
+  type CloudHypervisorFiles,
+  layOutSaved,
+  linkMemory,
+  memoryPathIn,
+  readSaved,
+  SavedState,
+  setFreeDiskSizes,
+} from './saved-files.ts';
+import {
+  buildNetConfig,
+  diskId,
+  keepConsole,
+  landlockRules,
+  NET_ID,
+  startVmm,
+  type VmmSetup,
+} from './start.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
 const ADD_TIMEOUT_MS = 60_000;

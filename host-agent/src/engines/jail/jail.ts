@@ -9,8 +9,15 @@ import { holdOwn, pathOf } from '../../lib/held-path.ts';
 import { hasProcess } from '../../lib/proc.ts';
 import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
-import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
-import { removeGroups, sweepGroups, vmmGroupOf } from './user-groups.ts';
+import {
+  giveBackUid,
+  LEASES_DIR,
+  removeGroups,
+  sweepGroups,
+  UidLeases,
+  type UidRange,
+  vmmGroupOf,
+} from './uid-leases.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 

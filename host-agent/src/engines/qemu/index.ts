@@ -1,5 +1,4 @@
 // The engine for all hosts: KVM where it works, software emulation elsewhere.
-
 import { access, open, realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
@@ -31,19 +30,19 @@ import {
   readProgramFacts,
 } from '../host-facts.ts';
 import type { Jail, View } from '../jail/jail.ts';
-import { versionKey } from '../mapped-copy.ts';
+import { versionKey } from '../mapping.ts';
 import { isDirect, startVmm } from '../start.ts';
 import { tryGuest } from '../trial.ts';
 import type { Vmm } from '../vmm.ts';
 import { FIRST_INHERITED_FD, findVmms } from '../vmm-process.ts';
 import {
   type Accelerator,
+  BOARD,
   buildQemuArgs,
   qemuCommandLine,
   TCG_BOOTED_OVERHEAD_MIB,
   TCG_CPU,
 } from './args.ts';
-import { BOARD } from './board.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { SEALED_MAPPING, SealedMemories } from './sealed-memory.ts';

@@ -14,9 +14,9 @@ import {
   copyProcessFile,
   type FinishCopy,
   mapsFile,
+  readMapping,
   versionKey,
-} from '../mapped-copy.ts';
-import { readMapping } from '../mapping.ts';
+} from '../mapping.ts';
 import { logOwnPages } from '../page-log.ts';
 import { qemuFiles } from './files.ts';
 import type { QmpClient } from './qmp.ts';

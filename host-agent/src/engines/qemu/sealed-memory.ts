@@ -7,7 +7,7 @@ import { stat } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
 import { startProgram } from '../../lib/programs.ts';
 import type { FileVersion } from '../engine.ts';
-import { versionKey } from '../mapped-copy.ts';
+import { versionKey } from '../mapping.ts';
 
 const NAME = 'saved-memory';
 /** The name of the mapping in /proc/<pid>/maps. */

@@ -9,7 +9,7 @@ import { type Caller, clientOf } from './callers.ts';
 
 export type JsonBody = Disposable & {
   readonly bytes: Buffer;
-  /** Undefined for what is no JSON object: a host says what is wrong with it. */
+  /** Undefined for what is not a JSON object: a host says what is wrong with it. */
   readonly value: Readonly<Record<string, unknown>> | undefined;
 };
 

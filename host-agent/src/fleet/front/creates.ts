@@ -258,7 +258,7 @@ export function answer(
   const plain = kept.flatMap((name, at) =>
     at % 2 === 0 && name.toLowerCase() !== 'content-length' ? [name, kept[at + 1] ?? ''] : [],
   );
-  // The rest of a body that is not read is no next request.
+  // The rest of a body that is not read is not the next request.
   if (!response.req.complete) response.shouldKeepAlive = false;
   response.writeHead(statusCode ?? 502, [...plain, 'Content-Length', String(body.length)]);
   response.end(body);

@@ -1,6 +1,6 @@
 // What hosts answer is checked as what clients send.
 
-/** Undefined for what is no JSON. */
+/** Undefined for what is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -63,7 +63,7 @@ function attempt({ request, response, host, path }: Passed, connections: HostCon
   });
   outgoing.once('upgrade', (_, socket) => {
     socket.destroy();
-    reject(new Error('it answered with 101 to a request that was no upgrade'));
+    reject(new Error('it answered with 101 to a request that was not an upgrade'));
   });
   outgoing.on('error', (cause) => {
     if (answer !== undefined) return;
@@ -83,7 +83,7 @@ function answerClient(answer: IncomingMessage, response: ServerResponse): void {
   if (answer.headers['content-length'] === undefined) response.flushHeaders();
   answer.pipe(response, { end: false });
   answer.once('end', () => {
-    // The end of an answer that was cut off is no end.
+    // The end of an answer that was cut off is not its end.
     if (!answer.complete) return void response.destroy();
     response.addTrailers(answer.trailers as Record<string, string>);
     response.end();

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { getRequestListener } from '@hono/node-server';
 import type { Logger } from 'pino';
-import type { HttpContext } from '../../http/context.ts';
+import { connectionOf, type HttpContext } from '../../http/context.ts';
 import { createMcpApp } from '../../http/index.ts';
 import { answerDirectly, toResponse } from '../../http/server/responses.ts';
 import { OPERATOR, type Principal } from '../../keys/index.ts';
@@ -30,7 +30,7 @@ export class Tools {
     const app = createMcpApp({
       ...{ log, stopping },
       principalOf: (c) => this.#principalOf(c),
-      connect: (c, signal) => own.as(c.env.incoming, signal),
+      connect: (c, signal) => own.as(connectionOf(c).incoming, signal),
     });
     this.#listener = getRequestListener(answerDirectly({ app, log, ending: stopping }), {
       hostname: 'localhost',
@@ -53,8 +53,9 @@ export class Tools {
   }
 
   /** Limits and labels are those of its key and tenant; what it may do the hosts decide. */
-  #principalOf({ env }: HttpContext): Principal {
-    const caller = env.incoming && this.#known.get(env.incoming);
+  #principalOf(c: HttpContext): Principal {
+    const { incoming } = connectionOf(c);
+    const caller = incoming && this.#known.get(incoming);
     if (caller === undefined || !caller.hasKey) return OPERATOR;
     const { digest, tenant } = caller;
     return { kind: 'key', id: digest, key: digest, ...(tenant !== undefined && { tenant }) };

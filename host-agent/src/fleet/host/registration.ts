@@ -284,7 +284,7 @@ export class Registration {
   #use(object: unknown): void {
     const { uid, labels = {}, annotations = {} } = readNode(object)?.metadata ?? {};
     if (uid === undefined)
-      throw new AppError('upstream', 'the API server answered with something that is no node');
+      throw new AppError('upstream', 'the API server answered with something that is not a node');
     this.#unplaced = readUnplacedText(annotations);
     this.#holdings = new Set(Object.keys(labels).filter(isHoldingLabel));
     if (this.#nodeUid === uid) return;

@@ -87,7 +87,7 @@ export async function askForCertificate(
     });
   const { data } = signingRequest.safeParse(found);
   if (data === undefined)
-    throw new AppError('upstream', 'the API server answered with something that is no request');
+    throw new AppError('upstream', 'the API server answered with something that is not a request');
   const { spec, status } = data;
   if (spec.request !== request || spec.signerName !== SIGNER)
     return { state: 'refused', reason: `there is another request ${name}` };

@@ -26,7 +26,7 @@ export type KubeRequest = {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** An answer of the API server that is no success. */
+/** An answer of the API server that is not a success. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
   readonly status: number;
@@ -47,7 +47,7 @@ export class AnswerTooLarge extends AppError {
   }
 }
 
-/** Whether the API server refused with that status. Its absence, and an answer that never came, are no refusals. */
+/** Whether the API server refused with that status. Its absence, and an answer that never came, are not refusals. */
 export function isRefusal(error: unknown, ...statuses: readonly number[]): error is KubeError {
   return error instanceof KubeError && statuses.includes(error.status);
 }

@@ -25,7 +25,7 @@ export function isForBootstrap({ cert, token }: KubeAccess): boolean {
   return cert === undefined && (token === undefined || BOOTSTRAP_TOKEN.test(token()));
 }
 
-/** A larger file is no kubeconfig. */
+/** A larger file is not a kubeconfig. */
 const MAX_BYTES = 2 ** 20;
 const MAX_ALIASES = 100;
 
@@ -71,7 +71,7 @@ export function readKubeconfig(path: string): KubeAccess {
   const as = users.find(({ name }) => name === context?.user)?.user;
   if (at === undefined || as === undefined)
     throw fail(`its current-context ${JSON.stringify(current)} has no cluster or no user`);
-  if (!URL.canParse(at.server)) throw fail(`the server ${JSON.stringify(at.server)} is no URL`);
+  if (!URL.canParse(at.server)) throw fail(`the server ${JSON.stringify(at.server)} is not a URL`);
   const server = new URL(at.server);
   if (server.protocol !== 'https:' && !isLoopbackUrl(server))
     throw fail(

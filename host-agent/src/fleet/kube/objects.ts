@@ -1,5 +1,5 @@
 // The fields of Kubernetes objects that the fleet reads. Users who can write objects choose their values, so that an
-// object that does not fit is no object of ours.
+// object that does not fit is not an object of ours.
 import { z } from 'zod';
 
 const MAX_NAME_CHARS = 253;
@@ -62,7 +62,7 @@ export function readItems(object: unknown): readonly unknown[] {
   return list.safeParse(object).data?.items ?? [];
 }
 
-/** `100m` → 0.1, `1Gi` → 2^30. Undefined for what is no quantity. */
+/** `100m` → 0.1, `1Gi` → 2^30. Undefined for what is not a quantity. */
 export function readQuantity(text: string): number | undefined {
   const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)(m|k|[KMGT]i?|)$/.exec(text) ?? [];
   const factor = UNITS[unit];

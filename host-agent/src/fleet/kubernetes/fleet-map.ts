@@ -197,7 +197,7 @@ export class PodMap implements FleetMap {
     const { uid = '' } = readPod(object)?.metadata ?? {};
     const place = change === 'put' ? readAnyPlace(object, this.#seal) : undefined;
     const known = this.#ids.get(uid);
-    // Also of a pod that is no place any more, or another one: who may change a pod chooses its annotations.
+    // Also of a pod that is not a place any more, or another one: who may change a pod chooses its annotations.
     if (known !== undefined && known !== place?.id) this.#forget(uid, known);
     if (place === undefined) return;
     const others = this.placesOf(place.id).filter((each) => toPodName(each) !== toPodName(place));

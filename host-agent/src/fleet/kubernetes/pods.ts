@@ -54,7 +54,7 @@ export function toMove(departure: string): string {
   return departure.slice(0, MOVE_CHARS);
 }
 
-/** Undefined for what is no name of a place. */
+/** Undefined for what is not a name of a place. */
 export function readPodName(name: string): Pick<Place, 'id' | 'move'> | undefined {
   const [, suffix = '', move] = /^sbx-([0-9a-v]{13})(?:-([0-9a-f]{8}))?$/.exec(name) ?? [];
   return suffix === '' ? undefined : { id: `sbx_${suffix}`, ...(move !== undefined && { move }) };
@@ -270,7 +270,7 @@ export function toHostAnnotations(name: string, url: URL, seal: FleetSeal): Reco
   return { [URL_ANNOTATION]: url.href, [SEAL]: seal.make('host', name, url.href) };
 }
 
-/** Undefined for a node that is no host of this fleet: clients’ keys go to its address. */
+/** Undefined for a node that is not a host of this fleet: clients’ keys go to its address. */
 export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
   const node = readNode(object);
   if (node === undefined) return undefined;

@@ -54,7 +54,7 @@ const FORM_ESCAPES: Escaping = {
   read: (data, at) => (data[at] === PLUS ? 256 + SPACE : readHex(data, at + 1, 3)),
 };
 
-/** `\u002f`, `\x2f`, and a backslash before what is no letter or digit. */
+/** `\u002f`, `\x2f`, and a backslash before what is not a letter or digit. */
 const STRING_ESCAPES: Escaping = {
   marks: [BACKSLASH],
   read: (data, at) => {
@@ -90,7 +90,7 @@ function readHex(data: Buffer, at: number, length: number): Escape {
   return high === -1 || low === -1 ? 0 : length * 256 + high * 16 + low;
 }
 
-/** Decimal, or hexadecimal behind an x. A number that is no byte is 0, which no value has. */
+/** Decimal, or hexadecimal behind an x. A number that is not a byte is 0, which no value has. */
 function readNumber(data: Buffer, from: number, end: number, length: number): Escape {
   const isHex = data[from] === LOWER_X || data[from] === UPPER_X;
   const first = isHex ? from + 1 : from;

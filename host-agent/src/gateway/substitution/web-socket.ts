@@ -13,7 +13,7 @@ const FIRST_CONTROL = 0x8;
 const MAX_PIECES = 256 * 1024;
 
 /** What is sent on in this order; a payload by its length, as its bytes come from the redactor. */
-type Piece = { readonly bytes: Buffer } | { payload: number };
+type Chunk = { readonly bytes: Buffer } | { payload: number };
 
 /** Error: the server sends what a client that asked for no extension does not understand. */
 export class FrameRedaction {
@@ -25,7 +25,7 @@ export class FrameRedaction {
   /** Whether the current frame ends a message. */
   #isLast = false;
   #control: Buffer[] | undefined;
-  readonly #pieces: Piece[] = [];
+  readonly #chunks: Chunk[] = [];
   #ready: Buffer = Buffer.alloc(0);
   #arrived: Buffer[] = [];
 
@@ -64,8 +64,8 @@ export class FrameRedaction {
         throw new Error('a frame of the WebSocket has an extension that nothing asked for');
       const isControl = (first & OPCODE) >= FIRST_CONTROL;
       if (isControl && length > 125) throw new Error('a control frame of the WebSocket is too long');
-      if (this.#pieces.length >= MAX_PIECES) throw new Error('the WebSocket has too many small frames');
-      this.#pieces.push({ bytes: this.#head });
+      if (this.#chunks.length >= MAX_PIECES) throw new Error('the WebSocket has too many small frames');
+      this.#chunks.push({ bytes: this.#head });
       this.#head = Buffer.alloc(0);
       this.#left = length;
       this.#control = isControl ? [] : undefined;
@@ -79,7 +79,7 @@ export class FrameRedaction {
   #take(payload: Buffer): void {
     this.#left -= payload.length;
     if (this.#control === undefined) {
-      this.#pieces.push({ payload: payload.length });
+      this.#chunks.push({ payload: payload.length });
       this.#arrived.push(this.#data.push(payload));
       if (this.#left === 0) this.#endMessage();
       return;
@@ -89,7 +89,7 @@ export class FrameRedaction {
     if (this.#left > 0) return;
     const redactor = this.#createRedactor();
     const bytes = Buffer.concat([redactor.push(Buffer.concat(this.#control)), redactor.end()]);
-    this.#pieces.push({ bytes });
+    this.#chunks.push({ bytes });
   }
 
   /** Nothing of it waits for the next. */
@@ -102,19 +102,19 @@ export class FrameRedaction {
     this.#arrived = [];
     const parts: Buffer[] = [];
     for (;;) {
-      const [piece] = this.#pieces;
-      if (piece === undefined) break;
-      if ('bytes' in piece) {
-        parts.push(piece.bytes);
-        this.#pieces.shift();
+      const [chunk] = this.#chunks;
+      if (chunk === undefined) break;
+      if ('bytes' in chunk) {
+        parts.push(chunk.bytes);
+        this.#chunks.shift();
         continue;
       }
-      const bytes = this.#ready.subarray(0, piece.payload);
+      const bytes = this.#ready.subarray(0, chunk.payload);
       parts.push(bytes);
       this.#ready = this.#ready.subarray(bytes.length);
-      piece.payload -= bytes.length;
-      if (piece.payload > 0) break;
-      this.#pieces.shift();
+      chunk.payload -= bytes.length;
+      if (chunk.payload > 0) break;
+      this.#chunks.shift();
     }
     return Buffer.concat(parts);
   }

@@ -1,8 +1,18 @@
 // The status of a command as JSON, and the forms of its stored output.
 import { isUtf8 } from 'node:buffer';
-import { type CommandBody, type CommandLine, EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
+import {
+  type CommandBody,
+  type CommandLine,
+  EXEC_FRAME,
+  ExecFrameDecoder,
+  type ExecOutput,
+  type ExecPiece,
+  execFrameHeader,
+} from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { CommandEnd, CommandInfo } from '../../guest/command-info.ts';
+import type { CommandEnd, CommandInfo } from '../../guest/commands.ts';
+import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
+import { joinText, NOTHING, unfinishedBytes } from '../../lib/utf8-joiner.ts';
 import type { OutputForm } from '../routes/service.ts';
 import { encodeExitFrame, toExecResultBody } from './exec-run.ts';
 
@@ -94,4 +104,124 @@ function toLastLine({ nextSeq, info }: CommandEnd): CommandLine {
 
 function toTime(unixMs: number): string {
   return new Date(unixMs).toISOString();
+}
+
+// The output of a non-interactive exec as JSON, for clients without a frame decoder.
+
+type Stream = 'stdout' | 'stderr';
+
+/** The first bytes of a stream, up to a limit. */
+class OutputHead {
+  readonly #maxBytes: number;
+  readonly #chunks: Buffer[] = [];
+  #sizeBytes = 0;
+  isTruncated = false;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  push(payload: Buffer): void {
+    const left = this.#maxBytes - this.#sizeBytes;
+    if (payload.length > left) this.isTruncated = true;
+    if (left === 0 || payload.length === 0) return;
+    // A copy, because the payload may be a view of a buffer that is reused.
+    const chunk = Buffer.from(payload.subarray(0, left));
+    this.#sizeBytes += chunk.length;
+    this.#chunks.push(chunk);
+  }
+
+  /** Drops an incomplete character at the end, which would otherwise force base64. */
+  toText(): { readonly text: string; readonly isBase64: boolean } {
+    const all = Buffer.concat(this.#chunks);
+    return toText(this.isTruncated ? all.subarray(0, all.length - unfinishedBytes(all)) : all);
+  }
+}
+
+/** Reads all frames and stores at most `maxBytes` of each stream. Rejects if `frames` rejects. */
+export async function collectOutput(frames: PullStream, maxBytes: number): Promise<ExecOutput> {
+  const streams = { stdout: new OutputHead(maxBytes), stderr: new OutputHead(maxBytes) };
+  const decoder = new ExecFrameDecoder();
+  let result: unknown;
+  for (let chunk = await frames.next(); chunk !== undefined; chunk = await frames.next()) {
+    for (const { type, payload } of decoder.push(chunk.bytes)) {
+      if (type === EXEC_FRAME.exit) result = JSON.parse(payload.toString());
+      else streams[toStream(type)].push(payload);
+    }
+    chunk.release();
+  }
+  const [stdout, stderr] = [streams.stdout.toText(), streams.stderr.toText()];
+  return {
+    stdout: stdout.text,
+    stderr: stderr.text,
+    ...(stdout.isBase64 && { stdout_base64: true as const }),
+    ...(stderr.isBase64 && { stderr_base64: true as const }),
+    ...(streams.stdout.isTruncated && { stdout_truncated: true as const }),
+    ...(streams.stderr.isTruncated && { stderr_truncated: true as const }),
+    ...(result as Pick<ExecOutput, 'exit_code' | 'duration_ms'>),
+  };
+}
+
+/** Converts frames to JSON lines, with backpressure. */
+export class OutputLines implements PullStream {
+  readonly #frames: PullStream;
+  readonly #decoder = new ExecFrameDecoder();
+  /** Incomplete characters at the end of each stream. */
+  readonly #partial: Record<Stream, Buffer> = { stdout: NOTHING, stderr: NOTHING };
+
+  constructor(frames: PullStream) {
+    this.#frames = frames;
+  }
+
+  async next(): Promise<Chunk | undefined> {
+    for (;;) {
+      const chunk = await this.#frames.next();
+      if (chunk === undefined) return undefined;
+      const lines = this.#decoder
+        .push(chunk.bytes)
+        .flatMap(({ type, payload }) => this.#toLines(type, payload));
+      if (lines.length > 0) {
+        const bytes = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+        return { bytes, release: () => chunk.release() };
+      }
+      chunk.release();
+    }
+  }
+
+  cancel(): void {
+    this.#frames.cancel();
+  }
+
+  keepalive(): void {
+    this.#frames.keepalive?.();
+  }
+
+  #toLines(type: number, payload: Buffer): ExecPiece[] {
+    if (type === EXEC_FRAME.exit)
+      return [...this.#flushPartial(), { result: JSON.parse(payload.toString()) }];
+    const stream = toStream(type);
+    const { whole, held } = joinText(this.#partial[stream], payload);
+    this.#partial[stream] = held;
+    return whole.length > 0 || payload.length === 0 ? [toChunkLine(stream, whole)] : [];
+  }
+
+  #flushPartial(): ExecPiece[] {
+    return (['stdout', 'stderr'] as const)
+      .filter((stream) => this.#partial[stream].length > 0)
+      .map((stream) => toChunkLine(stream, this.#partial[stream]));
+  }
+}
+
+function toChunkLine(stream: Stream, bytes: Buffer): ExecPiece {
+  const { text, isBase64 } = toText(bytes);
+  return { stream, data: text, ...(isBase64 && { base64: true as const }) };
+}
+
+function toText(bytes: Buffer): { text: string; isBase64: boolean } {
+  const isBase64 = !isUtf8(bytes);
+  return { text: bytes.toString(isBase64 ? 'base64' : 'utf8'), isBase64 };
+}
+
+function toStream(type: number): Stream {
+  return type === EXEC_FRAME.stderr ? 'stderr' : 'stdout';
 }

@@ -2,7 +2,7 @@
 import { MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
-import type { HttpContext, Takeover } from '../context.ts';
+import { connectionOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/request-input.ts';
 import { refuse } from '../server/responses.ts';
@@ -62,8 +62,7 @@ export class ExecWebSockets {
 
 /** Undefined without a connection, and for requests that do not hijack theirs. */
 export function takeoverOf(c: HttpContext): Takeover | undefined {
-  const env: HttpContext['env'] | undefined = c.env;
-  return env?.takeover;
+  return connectionOf(c).takeover;
 }
 
 /** HttpError upgrade_required if the request is not a WebSocket upgrade. */

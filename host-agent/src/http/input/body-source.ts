@@ -4,7 +4,7 @@ import { finished, Readable } from 'node:stream';
 import { BODY_IDLE_MS, MIN_BODY_BYTES_PER_S } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
-import type { HttpContext } from '../context.ts';
+import { connectionOf, type HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 
 /** The queue pauses the connection at this many bytes. */
@@ -30,8 +30,8 @@ export function readBody(c: HttpContext, idleMs = BODY_IDLE_MS): BodySource {
  * a hijacked connection the body was already read.
  */
 function openBody(c: HttpContext): Readable | undefined {
-  const env: Partial<HttpContext['env']> | undefined = c.env;
-  if (env?.incoming !== undefined && env.takeover === undefined) return env.incoming;
+  const { incoming, takeover } = connectionOf(c);
+  if (incoming !== undefined && takeover === undefined) return incoming;
   const { body } = c.req.raw;
   return body === null ? undefined : Readable.from(body, { highWaterMark: 1 });
 }

@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
 import type { Entry, Journal } from '../../events/journal.ts';
-import { canSee, ownerOf, sharerOf } from '../../keys/index.ts';
+import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { matchesLabels } from '../../lib/labels.ts';
@@ -18,7 +18,7 @@ const MESSAGES = 'text/event-stream';
 /** Interval of keepalives on an idle stream. */
 const KEEPALIVE_MS = 15_000;
 
-export function eventHandlers({ events: journal, stopping }: HttpServices) {
+export function eventHandlers({ events: journal, sandboxes: host, stopping }: HttpServices) {
   const limit = new ConcurrencyLimit({
     what: 'streams of events',
     max: MAX_WATCHERS,
@@ -27,6 +27,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
   return {
     followEvents: ({ query: { sandbox, kind, label, follow, last_event_id } }, c) => {
       const principal = c.get('principal');
+      const { isVisible } = host.as(principal);
       const sandboxes = sandbox && new Set(sandbox);
       const kinds = kind && new Set<string>(kind);
       const after = headerOf(c, 'last-event-id') || last_event_id;
@@ -47,7 +48,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
         isFollowing: follow,
         areLines,
         matches: (event) =>
-          canSee(principal, event.owner) &&
+          isVisible(event.owner) &&
           kinds?.has(event.kind) !== false &&
           sandboxes?.has(event.sandbox ?? '') !== false &&
           matchesLabels(event.labels, label),

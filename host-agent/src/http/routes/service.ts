@@ -8,7 +8,9 @@ import {
 } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputEnd, ServiceStatus } from '../../guest/service.ts';
+import { tenantOf } from '../../keys/index.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
+import { type LogRecord, logsAreOff } from '../../logs/index.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 import { clientSignal, guestOf, type HttpContext } from '../context.ts';
 import { toExecResultBody } from '../exec/exec-run.ts';
@@ -295,4 +297,28 @@ export class OutputStream<End> implements PullStream {
     this.#open();
     this.#wake();
   }
+}
+
+// The durable log of a sandbox, also after the sandbox was deleted.
+
+export function logHandlers(services: HttpServices) {
+  return {
+    readLogs: async ({ params: { id }, query: { since, source } }, c) => {
+      const { principal } = c.var;
+      const tenant = tenantOf(principal);
+      if (services.logs === undefined) throw logsAreOff();
+      const page = await services.logs.read(id, {
+        ...(since >= 0 && { since }),
+        ...(source !== 'all' && { source }),
+        ...(tenant !== undefined && { tenant }),
+      });
+      if (page === undefined) services.sandboxes.as(principal).get(id);
+      const { nextOffset = 0, records = [] } = page ?? {};
+      return { next_offset: nextOffset, records: records.map(toRecordBody) };
+    },
+  } satisfies Partial<Handlers>;
+}
+
+function toRecordBody({ source, stream, text, timeMs }: LogRecord) {
+  return { source, stream, text, time_ms: timeMs };
 }

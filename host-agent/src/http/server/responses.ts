@@ -8,7 +8,7 @@ import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { AppError, errnoOf } from '../../lib/errors.ts';
-import type { DirectAnswer, HttpApp, HttpContext } from '../context.ts';
+import { connectionOf, type DirectAnswer, type HttpApp, type HttpContext } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware.ts';
 
@@ -195,9 +195,9 @@ export function answerPullStream(
   headers: Record<string, string>,
   status: 200 | 206 = 200,
 ): Response {
-  const env: HttpContext['env'] | undefined = c.env;
-  if (env?.direct === undefined) return c.body(toWebStream(stream), status, headers);
-  env.direct.stream = stream;
+  const { direct } = connectionOf(c);
+  if (direct === undefined) return c.body(toWebStream(stream), status, headers);
+  direct.stream = stream;
   return c.body(null, status, headers);
 }
 

@@ -192,7 +192,7 @@ function isOverlayWhiteout({ type }: TarEntry, { deviceMajor, deviceMinor }: Mem
 
 function checkTarget({ name, target }: TarEntry): string {
   if (target !== '' && target.length <= MAX_TARGET_BYTES && !target.includes('\0')) return target;
-  throw new ImageError(`${showName(name)} is a symbolic link to ${showName(target)}, which is no path`);
+  throw new ImageError(`${showName(name)} is a symbolic link to ${showName(target)}, which is not a path`);
 }
 
 function toAttributes(entry: TarEntry, member: MemberAttributes): Attributes {

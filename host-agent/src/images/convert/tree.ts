@@ -109,7 +109,7 @@ export class Tree {
         rest.push(...through.reverse());
       } else
         throw new ImageError(
-          `${showName(parts.join('/'))} lies beneath ${showName(part)}, which is no directory`,
+          `${showName(parts.join('/'))} lies beneath ${showName(part)}, which is not a directory`,
         );
     }
     return trail.at(-1) ?? this.root;

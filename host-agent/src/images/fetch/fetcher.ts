@@ -225,7 +225,7 @@ async function unpackLayout(path: string, dir: string, signal?: AbortSignal): Pr
       const name = plainName(member);
       if (!LAYOUT_FILE.test(name)) continue;
       if (!isPlainFile(member.header))
-        throw new ArchiveError(`${JSON.stringify(name)} is no plain file, and all of an OCI layout are`);
+        throw new ArchiveError(`${JSON.stringify(name)} is not a plain file, and all of an OCI layout are`);
       files += 1;
       if (files > MAX_FILES) throw new ArchiveError(`it has more than ${MAX_FILES} blobs`);
       await using file = await open(join(dir, name), 'w', 0o600);

@@ -89,6 +89,7 @@ function parse(text: string): z.infer<typeof document> {
 }
 
 function blobName(digest: string): string {
-  if (!DIGEST.test(digest)) throw new AppError('invalid_argument', `${show(digest)} is no digest of a blob`);
+  if (!DIGEST.test(digest))
+    throw new AppError('invalid_argument', `${show(digest)} is not a digest of a blob`);
   return `blobs/${digest.replace(':', '/')}`;
 }

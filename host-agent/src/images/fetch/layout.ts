@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { show } from '@sandboxd/api';
 import { z } from 'zod';
-import { readPieces } from '../../lib/bounded-copy.ts';
+import { readChunks } from '../../lib/bounded-copy.ts';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { isImageConfig, PLATFORM_HERE, rankOf, showPlatform } from './choose.ts';
@@ -74,7 +74,7 @@ function assertImage({ config, layers }: z.infer<typeof manifest>, what: string)
   if (!isImageConfig(config.mediaType))
     throw new AppError(
       'upstream',
-      `${what} is no image but an artifact of the type ${show(config.mediaType)}`,
+      `${what} is not an image but an artifact of the type ${show(config.mediaType)}`,
     );
   const at = layers.findIndex((layer) => !isArchive(layer.mediaType));
   if (at < 0) return;
@@ -150,6 +150,6 @@ export async function dropDamaged(
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   await using file = await openRegular(path);
-  for await (const chunk of readPieces(file)) hash.update(chunk);
+  for await (const chunk of readChunks(file)) hash.update(chunk);
   return hash.digest('hex');
 }

@@ -240,7 +240,7 @@ export class Allowlist {
   }
 }
 
-/** All patterns that match a normalized name, the most specific first; none if it is no name. */
+/** All patterns that match a normalized name, the most specific first; none if it is not a name. */
 export function patternsOf(name: string): string[] {
   if (!isName(name)) return [];
   const dot = name.indexOf('.');

@@ -133,16 +133,12 @@ export type PolicyRulesInput = DiallerRulesInput &
 const OWN_CHAINS = ['keep', 'ruled', BOUND_CHAIN, 'dial'];
 const BASE_CHAINS = ['outward', 'resolve', 'leave', 'input', 'output'];
 
-/** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
+/** Replaces the policy in one transaction. */
 export function policyRules(input: PolicyRulesInput): string {
   const { classes, elements, unused } = input;
   const named = classes.filter(({ patterns }) => patterns.length > 0).map(({ set }) => setNames(set));
   const sets = ['allowed', 'used', ...named.flat()];
   return `
-table ${GUEST_TABLE} {
-  ${[...OWN_CHAINS, 'dialler'].map((chain) => `chain ${chain} {}`).join('\n  ')}
-  chain leave { type nat hook postrouting priority srcnat; }
-}
 ${[...OWN_CHAINS, ...BASE_CHAINS].map((chain) => `flush chain ${GUEST_TABLE} ${chain}`).join('\n')}
 table ${GUEST_TABLE} {
   ${outwardChain(input)}
@@ -221,10 +217,7 @@ table ${GUEST_TABLE} {
  */
 export function shutRules(): string {
   const chains = ['outward', BOUND_CHAIN, 'dial', 'dialler'];
-  // The namespace of an older version has no such chains.
-  const flushed = chains.flatMap((chain) =>
-    ['add', 'flush'].map((verb) => `${verb} chain ${GUEST_TABLE} ${chain}`),
-  );
+  const flushed = chains.map((chain) => `flush chain ${GUEST_TABLE} ${chain}`);
   return [...flushed, `add rule ${GUEST_TABLE} outward goto refuse`].join('\n');
 }
 
@@ -245,7 +238,7 @@ export function openPorts(ports: readonly number[]): string {
 
 /**
  * Data of clients on connections that were open before the guest fell asleep: it is reported, or resets the connection.
- * Acknowledgements and probes are no data; they have no PSH, and up to 60 bytes of TCP header.
+ * Acknowledgements and probes are not data; they have no PSH, and up to 60 bytes of TCP header.
  */
 export function asleepRules(mode: PortMode): string {
   const [chain, client] = [`${GUEST_TABLE} asleep`, 'ct state established ct direction original'];
@@ -259,8 +252,7 @@ export function asleepRules(mode: PortMode): string {
       : ['tcp flags & psh == psh', 'ip protocol tcp ip length > 80'].map(
           (data) => `add rule ${chain} ${client} ${data} ${verdicts[mode]}`,
         );
-  // The namespace of an older version has no such chain.
-  return [`add chain ${chain}`, `flush chain ${chain}`, ...rules].join('\n');
+  return [`flush chain ${chain}`, ...rules].join('\n');
 }
 
 /** Whether a logged packet is of `asleepRules`: all others are from the guest. */

@@ -99,7 +99,7 @@ export class Prefetches {
       await this.forget(id);
     }
     this.#deps.assertOpen();
-    this.#assertRoom();
+    this.#assertCapacity();
     const { directories } = this.#deps.context;
     const dir = unfinishedDir(snapshotsRoot(directories.dataDir), newId('snap'));
     const abort = new AbortController();
@@ -108,7 +108,7 @@ export class Prefetches {
       done: Promise.resolve(),
     };
     this.#all.set(id, own);
-    own.timer = setTimeout(() => void this.#giveUp(id, own), this.#deps.keptMs ?? KEPT_MS).unref();
+    own.timer = setTimeout(() => void this.#expire(id, own), this.#deps.keptMs ?? KEPT_MS).unref();
     own.done = this.#deps.track((stop) =>
       this.#fetch(id, own, AbortSignal.any([abort.signal, stop]), assertFits),
     );
@@ -122,7 +122,7 @@ export class Prefetches {
     }
   }
 
-  #assertRoom(): void {
+  #assertCapacity(): void {
     const kept = [...this.#all.values()].filter(
       ({ departure, state }) => departure !== undefined || state === 'fetching',
     );
@@ -218,7 +218,7 @@ export class Prefetches {
   }
 
   /** The move may still come: it is not fetched ahead again. */
-  async #giveUp(id: string, own: Prefetch): Promise<void> {
+  async #expire(id: string, own: Prefetch): Promise<void> {
     if (this.#all.get(id) !== own) return;
     own.state = 'over';
     delete own.departure;

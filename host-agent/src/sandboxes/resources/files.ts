@@ -70,11 +70,6 @@ export const files: Resource = {
     faults.reach('start.disk');
   },
 
-  async adopt({ paths, record }) {
-    // Sandboxes of older daemons may not be pinned.
-    await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
-  },
-
   async sweep({ id, context, paths }) {
     await removeSandboxDirs(paths);
     // The record may name a run directory of an earlier configuration.

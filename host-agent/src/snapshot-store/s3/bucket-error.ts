@@ -35,7 +35,7 @@ export type FailedAnswer = {
 const FULL = /StorageFull|InsufficientStorage|InsufficientCapacity|QuotaExceeded|NoSpace/i;
 const MAX_DETAIL_CHARS = 200;
 
-/** Of an answer that is no success. `nowMs`: of this host, when the answer came. */
+/** Of an answer that is not a success. `nowMs`: of this host, when the answer came. */
 export function toAnswerError(
   { status, headers, body }: FailedAnswer,
   { bucket, endpoint }: Place,

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Stream } from '@sandboxd/proto';
 import t from 'tap';
-import { INTAKE } from '../../../../guest-agent/src/channel/link-intake.ts';
+import { LINK_WRITE } from '../../../../guest-agent/src/channel/link-writes.ts';
 import { startPush } from '../../../../guest-agent/src/files/push.ts';
 import { until } from '../../../support/until.ts';
 import { leaveAndComeBack, push, startLocalAgent } from '../support/local-agent.ts';
@@ -149,11 +149,11 @@ t.test('a full disk during a direct write is reported', async (t) => {
   let failsAt = Number.POSITIVE_INFINITY;
   let runs = 0;
   const real = replaceInAddon(t, {
-    runIntake: (mostBytes, numbers, unread) => {
-      const status = real.runIntake(mostBytes, numbers, unread);
+    runLinkWrite: (mostBytes, numbers, unread) => {
+      const status = real.runLinkWrite(mostBytes, numbers, unread);
       if (++runs < failsAt) return status;
       numbers[3] = constants.errno.ENOSPC;
-      return INTAKE.failed;
+      return LINK_WRITE.failed;
     },
   });
   const content = randomBytes(6_000_000);

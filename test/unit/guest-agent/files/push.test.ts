@@ -16,28 +16,28 @@ import { type LocalAgent, push, run, startLocalAgent } from '../support/local-ag
 
 const MIB = 2 ** 20;
 // Not /tmp, which may be a tmpfs without O_DIRECT.
-const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/intake-')).catch(() =>
-  mkdtemp('/var/tmp/intake-'),
+const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/link-write-')).catch(() =>
+  mkdtemp('/var/tmp/link-write-'),
 );
 t.teardown(() => rm(dir, { recursive: true, force: true }));
 
 const hasBegun = (name: string): boolean => existsSync(join(dir, name));
 const isSame = (name: string, content: Buffer): boolean => readFileSync(join(dir, name)).equals(content);
 
-let intakes = 0;
-const { startIntake } = addon;
-addon.startIntake = (...all) => {
-  intakes += 1;
-  startIntake(...all);
+let linkWrites = 0;
+const { startLinkWrite } = addon;
+addon.startLinkWrite = (...all) => {
+  linkWrites += 1;
+  startLinkWrite(...all);
 };
 t.teardown(() => {
-  addon.startIntake = startIntake;
+  addon.startLinkWrite = startLinkWrite;
 });
 
 for (const isEmulated of [false, true]) {
   const writer = isEmulated ? 'the addon takes it in' : 'JavaScript passes it on';
   t.test(`${writer}: whatever the frames and the bytes are`, async (t) => {
-    const before = intakes;
+    const before = linkWrites;
     const agent = startLocalAgent(t, { isEmulated });
     const channel = await agent.connect();
     const contents = [randomBytes(9 * MIB + 4097), Buffer.alloc(6 * MIB, 0), randomBytes(12 * MIB)];
@@ -56,7 +56,7 @@ for (const isEmulated of [false, true]) {
         t.ok(isSame(`file-${index}`, content), `file ${index}`);
       t.equal(readFileSync(join(dir, 'small'), 'utf8'), 'the last');
     }
-    t.equal(intakes > before, isEmulated, `${intakes - before} intakes`);
+    t.equal(linkWrites > before, isEmulated, `${linkWrites - before} linkWrites`);
     t.same(agent.faults, []);
   });
 

@@ -62,7 +62,7 @@ t.test(
         contents,
         fc.constantFrom('file', 'pipe'),
         fc.boolean(),
-        (stream, flow, content, kind, hasRoom) => {
+        (stream, flow, content, kind, hasCapacity) => {
           const [out, into] = addon.pipe(1, 2 ** 20);
           if (kind === 'pipe') addon.write(into, content, 0, content.length);
           else writeFileSync(path, content);
@@ -71,7 +71,7 @@ t.test(
           const got: Buffer[] = [];
           let taken = 0;
           for (;;) {
-            const result = addon.writeFrom(hasRoom ? ours : -1, source, stream, flow, 2 ** 20);
+            const result = addon.writeFrom(hasCapacity ? ours : -1, source, stream, flow, 2 ** 20);
             const unwritten = addon.takeUnwritten();
             got.push(Buffer.from(readAll(theirs)), ...(unwritten === undefined ? [] : [unwritten]));
             if (result <= 0) break;

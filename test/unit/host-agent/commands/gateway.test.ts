@@ -2,9 +2,8 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { parseInput } from '../../../../api/src/command-line.ts';
-import { openDoors } from '../../../../host-agent/src/commands/gateway/doors.ts';
+import { openDoors, readListener } from '../../../../host-agent/src/commands/gateway/doors.ts';
 import { gateway } from '../../../../host-agent/src/commands/gateway/index.ts';
-import { readListener } from '../../../../host-agent/src/commands/gateway/listener.ts';
 
 const log = pino({ level: 'silent' });
 

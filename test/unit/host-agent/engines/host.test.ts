@@ -18,7 +18,6 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { lastingFacts } from '../../../../host-agent/src/engines/choice-cache.ts';
 import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
 import {
   findProgram,
@@ -29,16 +28,19 @@ import {
 } from '../../../../host-agent/src/engines/host-facts.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
-import { checkSize, copyOwnPages, versionKey } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
+  checkSize,
+  copyOwnPages,
   mappedFile,
   PAGE_BYTES,
   privateMappings,
   readChangedRanges,
   readMapping,
+  versionKey,
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
+import { lastingFacts } from '../../../../host-agent/src/engines/select.ts';
 import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';

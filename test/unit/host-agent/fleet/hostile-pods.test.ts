@@ -24,9 +24,9 @@ const secret = join(t.testdir({}), 'secret');
 writeFileSync(secret, 'a secret of this test that is long enough', { mode: 0o600 });
 const seal = FleetSeal.read(secret);
 
-type Wanted = { readonly container?: object; readonly metadata?: object; readonly status?: object };
+type PodParts = { readonly container?: object; readonly metadata?: object; readonly status?: object };
 
-function toObject({ container, metadata, status }: Wanted = {}): object {
+function toObject({ container, metadata, status }: PodParts = {}): object {
   return {
     metadata: { name: 'p', namespace: 'sandboxd-acme', uid: 'u', labels: {}, ...metadata },
     spec: {
@@ -37,13 +37,13 @@ function toObject({ container, metadata, status }: Wanted = {}): object {
   };
 }
 
-function read(wanted?: Wanted): ForeignPod {
+function read(wanted?: PodParts): ForeignPod {
   const pod = readForeignPod(toObject(wanted), seal);
   if (pod === undefined) throw new Error('no pod of others');
   return pod;
 }
 
-function keep(wanted?: Wanted, known?: KnownPod): KnownPod {
+function keep(wanted?: PodParts, known?: KnownPod): KnownPod {
   const pod = readKnownPod(toObject(wanted), seal, 'sandboxd', known);
   if (pod === undefined) throw new Error('no pod of others');
   return pod;
@@ -53,7 +53,7 @@ function answering(answer: (request: KubeRequest) => unknown): KubeClient {
   return { request: async (request: KubeRequest) => answer(request) } as unknown as KubeClient;
 }
 
-async function envOf(wanted: Wanted, client = answering(() => ({}))): Promise<Record<string, string>> {
+async function envOf(wanted: PodParts, client = answering(() => ({}))): Promise<Record<string, string>> {
   const pod = read(wanted);
   if ('refusal' in pod.asked) throw new Error(pod.asked.refusal);
   return await readEnvironment(pod, pod.asked.wish.variables, client, new AbortController().signal);

@@ -205,22 +205,22 @@ t.test(
     await settle();
     t.equal(guest.asked.length, 3);
 
-    guest.canShift = undefined;
+    guest.isReachable = false;
     guest.offUs = -5_000_000;
     clock.distrust();
     await settle();
     await time.fire(5 * MINUTE_MS);
     t.equal(guest.asked.length, 3, 'nobody is asked who cannot hear');
-    guest.canShift = true;
+    guest.isReachable = true;
     clock.reached();
     await settle();
     t.same(guest.asked.slice(3), [0, 5_000_500]);
     await time.fire(5 * MINUTE_MS);
     t.equal(guest.asked.length, 6, 'and looked after from then on');
 
-    guest.canShift = undefined;
+    guest.isReachable = false;
     await time.fire(5 * MINUTE_MS);
-    guest.canShift = true;
+    guest.isReachable = true;
     clock.reached();
     await settle();
     t.equal(guest.asked.length, 7, 'one that could not be asked when it was its time is asked then');
@@ -303,39 +303,4 @@ t.test('when the clock is closed nothing more is asked', async (t) => {
   await clock.settle(untold);
   await settle();
   t.equal(guest.asked.length, 2);
-});
-
-t.test('an agent that cannot report its clock gets the estimated time of arrival', async (t) => {
-  for (const [trips, asked] of [
-    ['10+0', [0]],
-    ['5+6 0+0', [0, 5500]],
-    ['40+40', [0, 40_000]],
-    // At most six tenths of the round trip may be wrong.
-    ['40+8 20+20 0+0', [0, 24_000]],
-    ['40+8 20+19 0+0 0+0', [0, 24_000, 19_500, 0]],
-    ['80+0 5+5 0+0', [0, 40_000, 5000]],
-    // The time limit for waiting.
-    ['80+0 10+10 0+0', [0, 40_000, 10_000]],
-    ['80+0 10+11 0+0', [0, 40_000]],
-    ['150+0 0+0', [0, 75_000]],
-  ] as const) {
-    await t.test(trips, async (t) => {
-      const { guest, clock, time } = makeClock(t, 0, trips);
-      guest.canShift = false;
-      guest.isTelling = false;
-      await clock.settle(untold);
-      await time.fire(60 * MINUTE_MS);
-      t.same(guest.asked, asked);
-    });
-  }
-});
-
-t.test('such an agent gets the time a few times after a pause, and is not watched', async (t) => {
-  const { guest, clock, time } = makeClock(t, 0, '100+0 20+0');
-  guest.canShift = false;
-  clock.distrust();
-  await settle();
-  t.same(guest.asked, [0, 50_000, 10_000, 50_000, 10_000, 50_000]);
-  await time.fire(60 * MINUTE_MS);
-  t.equal(guest.asked.length, 6);
 });

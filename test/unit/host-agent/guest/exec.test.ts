@@ -164,7 +164,7 @@ t.test('a command that is cancelled twice is waited for once, which keeps no pro
 
 t.test('stdin is queued up to a limit, and drain is reported when there is space again', async (t) => {
   const LIMIT_BYTES = 256 * 1024;
-  for (const [bytes, isRoomy, told] of [
+  for (const [bytes, isWritable, told] of [
     [LIMIT_BYTES - 1, true, []],
     [LIMIT_BYTES, false, ['drain']],
     [LIMIT_BYTES + 65_536, false, ['drain']],
@@ -184,8 +184,8 @@ t.test('stdin is queued up to a limit, and drain is reported when there is space
     );
     // It waits while sending to the guest is held.
     void pair.host.hold().catch(() => undefined);
-    t.equal(exec.write(Buffer.alloc(bytes)), isRoomy);
-    t.ok(exec.write(Buffer.alloc(0)) === isRoomy);
+    t.equal(exec.write(Buffer.alloc(bytes)), isWritable);
+    t.ok(exec.write(Buffer.alloc(0)) === isWritable);
     pair.host.release();
     await settle(pair.links);
     t.same(events, told);

@@ -182,13 +182,13 @@ t.test('an OCI archive writes nowhere but into its own image, and reads nothing 
     await fails(
       'a link',
       [{ name, flag, target: '/dev/zero' }],
-      /is no plain file, and all of an OCI layout are/,
+      /is not a plain file, and all of an OCI layout are/,
     );
-  await fails('a directory', [{ name, flag: '5' }], /is no plain file/);
+  await fails('a directory', [{ name, flag: '5' }], /is not a plain file/);
   await fails(
     'holes',
     [pax({ 'GNU.sparse.size': String(2 ** 40), 'GNU.sparse.map': '0,1' }), { name, content: 'x' }],
-    /is no plain file/,
+    /is not a plain file/,
   );
   await fails('another manifest', [{ name, content: '{}' }], /damaged|manifest|OCI/);
   await fails('no manifest', [], /damaged/);

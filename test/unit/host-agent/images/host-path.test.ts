@@ -18,7 +18,7 @@ import { makeLayout, skopeo, stored, World } from './world.ts';
 const world = new World(t);
 const REFUSED = {
   code: 'invalid_argument',
-  message: /is no file or OCI directory beneath a directory that the operator of the daemon allowed$/,
+  message: /is not a file or OCI directory beneath a directory that the operator of the daemon allowed$/,
 };
 
 t.test('without an allowed directory there is no such thing', async (t) => {
@@ -134,7 +134,7 @@ t.test('a layout of links costs no memory and shows nothing of the host', async 
     return `${layout}/blobs/sha256/${layers[0].digest.slice(7)}`;
   };
   const elsewhere = /^the directory is damaged: .*no such file/;
-  await fails('index', secret, (layout) => `${layout}/index.json`, /is no file or OCI directory/);
+  await fails('index', secret, (layout) => `${layout}/index.json`, /is not a file or OCI directory/);
   await fails('manifest', '/dev/zero', manifestOf, elsewhere);
   await fails('document', secret, manifestOf, elsewhere);
   await fails('layer', secret, layerOf, elsewhere);

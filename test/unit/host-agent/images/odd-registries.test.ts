@@ -195,11 +195,11 @@ const REGISTRIES: Readonly<Record<string, Registry>> = {
       ...layered('application/vnd.cncf.helm.chart.content.v1.tar+gzip'),
       config: put('a/chart', about),
     },
-    problem: / is no image but an artifact of the type "a\/chart"$/,
+    problem: / is not an image but an artifact of the type "a\/chart"$/,
   },
   'an artifact without a config': {
     manifest: image({ config: put('application/vnd.oci.empty.v1+json', Buffer.from('{}')) }),
-    problem: / is no image but an artifact of the type "application\/vnd.oci.empty.v1\+json"$/,
+    problem: / is not an image but an artifact of the type "application\/vnd.oci.empty.v1\+json"$/,
   },
   'a layer of another size': { manifest: image({ layers: [{ ...LAYER, size: 20 }] }) },
   'a list of nothing': {

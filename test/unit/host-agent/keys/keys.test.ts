@@ -174,18 +174,3 @@ t.test('an address with wrong keys waits longer each time, and others do not', (
   t.equal(attempts.size, 10_000, 'the table is bounded');
   t.end();
 });
-
-t.test('a registry of an older daemon is not changed by a second process', async (t) => {
-  const dir = await mkdtemp(join(tmpdir(), 'keys-'));
-  t.teardown(() => rm(dir, { recursive: true }));
-  const path = join(dir, 'state.lmdb');
-  const store = await Store.open(path);
-  await store.table('meta').put('schema_version', 4);
-  await store.close();
-  await t.rejects(Store.open(path, 'beside'), {
-    code: 'conflict',
-    message: /start this version of the daemon first/,
-  });
-  await (await Store.open(path)).close();
-  await (await Store.open(path, 'beside')).close();
-});

@@ -13,18 +13,18 @@ t.test('how crowded a host is', async (t) => {
 });
 
 /** Ticks until a timeout of `timeoutMs` fired; a tick is 250 ms or the timeout, whichever is less. */
-async function ticksUntilOver(timeoutMs: number, crowding: number): Promise<number> {
+async function ticksUntilOver(timeoutMs: number, tasksPerCpu: number): Promise<number> {
   let ticks = 0;
   const count = (): number => {
     ticks += 1;
-    return crowding;
+    return tasksPerCpu;
   };
   using limit = loadScaledTimeout({ timeoutMs, reason: () => new Error('over'), runnableTasksPerCpu: count });
   await sleep(60_000, undefined, { signal: limit.signal }).catch(() => undefined);
   return ticks;
 }
 
-t.test('a limit counts by the host’s crowding, whatever the time', async (t) => {
+t.test('a limit counts by the host’s load, whatever the time', async (t) => {
   t.equal(await ticksUntilOver(10, 1), 1);
   t.equal(await ticksUntilOver(10, 8), 8);
   t.equal(await ticksUntilOver(10, 16), 16);
@@ -32,9 +32,9 @@ t.test('a limit counts by the host’s crowding, whatever the time', async (t) =
 
 t.test('an answer that comes late on a crowded host is in time', async (t) => {
   const late = (ms: number) => sleep(ms, 'the answer', { ref: false });
-  const limited = async (ms: number, crowding: number) => {
+  const limited = async (ms: number, tasksPerCpu: number) => {
     const reason = (waitedMs: number) => new Error(`over after ${waitedMs} ms`);
-    using limit = loadScaledTimeout({ timeoutMs: 100, reason, runnableTasksPerCpu: () => crowding });
+    using limit = loadScaledTimeout({ timeoutMs: 100, reason, runnableTasksPerCpu: () => tasksPerCpu });
     return await raceSignal(late(ms), limit.signal);
   };
   t.equal(await limited(500, 30), 'the answer');

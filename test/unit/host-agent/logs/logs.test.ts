@@ -202,7 +202,7 @@ t.test('who has more than fits waits until some of it is written, or never will 
   const log = await store.open(ID);
   const called: string[] = [];
   const fill = () => {
-    while (log?.isRoomy) log.append(out(Buffer.alloc(65_536, 'y')));
+    while (log?.hasCapacity) log.append(out(Buffer.alloc(65_536, 'y')));
   };
   log?.whenWritable(() => called.push('at once'));
   fill();
@@ -246,11 +246,11 @@ t.test('a full disk: one event, one warning, and nothing else', async (t) => {
   t.equal(warnings.length, 1, 'one warning for all');
   t.match(warnings[0]?.msg, /ENOSPC/);
   log?.append(out('more'));
-  let isRoomy = false;
+  let hasCapacity = false;
   log?.whenWritable(() => {
-    isRoomy = true;
+    hasCapacity = true;
   });
-  t.ok(isRoomy, 'nobody waits for it');
+  t.ok(hasCapacity, 'nobody waits for it');
   t.same((await readAll(store)).texts, texts, 'what was there is still there');
   await store.end(ID);
   t.same((await readAll(store)).texts, texts);

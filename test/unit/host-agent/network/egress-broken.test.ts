@@ -4,7 +4,7 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { leaseUsers } from '../../../../host-agent/src/engines/jail/user-groups.ts';
+import { leaseUsers } from '../../../../host-agent/src/engines/jail/uid-leases.ts';
 import { scheduleForThroughput } from '../../../../host-agent/src/lib/scheduling.ts';
 import type { ConnectionRecord } from '../../../../host-agent/src/network/connection-record.ts';
 import { Dialler } from '../../../../host-agent/src/network/dialler.ts';

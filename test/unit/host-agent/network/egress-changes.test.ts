@@ -156,26 +156,6 @@ t.test(
   },
 );
 
-t.test(
-  'a table that an earlier version made gets the rules of a policy, and keeps what was published',
-  async (t) => {
-    const { slot, change, run } = await open(t, { allowlist: ['ok.test'] });
-    await sh('nft add element ip sandbox published "{ 8000 }"', slot.namespace);
-    for (const chain of ['keep', 'ruled'])
-      await sh(
-        `h=$(nft -a list chain ip sandbox outward | sed -n 's/.*jump ${chain} # handle //p'); nft delete rule ip sandbox outward handle $h; nft delete chain ip sandbox ${chain}`,
-        slot.namespace,
-      );
-    await run(`await resolve('ok.test');`);
-    await change({ rules: [SSH] });
-    t.same(await run(`out.old = await tcp('${WEB_IP}', 80); out.ssh = await tcp('${WEB_IP}', 22);`), {
-      old: 'ECONNREFUSED',
-      ssh: 'open',
-    });
-    t.match(await sh('nft list set ip sandbox published', slot.namespace), '8000');
-  },
-);
-
 t.test('107: the next owner of the addresses has nothing of an earlier policy', async (t) => {
   const network = await lab.openNetwork();
   const slot = await network.allocate();

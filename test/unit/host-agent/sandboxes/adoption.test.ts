@@ -44,17 +44,6 @@ t.test('a sandbox that died between two daemons is listed with its cause until i
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), [], 'the stop has waited for the background clean-up');
 });
 
-t.test('an adopting daemon pins the root file system of a sandbox', async (t) => {
-  const home = await makeHome(t);
-  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-  const { id } = await first.manager.create({});
-  await first.crash();
-  const pin = join(home.dataDir, 'sandboxes', id, 'rootfs.ext4');
-  rmSync(pin);
-  await startMemoryDaemon(t, { home });
-  t.ok(existsSync(pin));
-});
-
 t.test('an exit that one daemon saw has the same reason in the next', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });

@@ -90,13 +90,13 @@ t.test('an import reserves the space for all that it writes', async (t) => {
   const good = await goodManifest(t);
   const reserve = 256 * MIB;
   let diskFreeBytes = 0;
-  const readRoom = async () => ({
+  const readCapacity = async () => ({
     memoryTotalBytes: 600 * MIB,
     memoryAvailableBytes: 2 ** 40,
     diskFreeBytes,
   });
   const admission = { memoryReserveBytes: 0, memoryOvercommit: 1 };
-  const { manager, host } = await startMemoryDaemon(t, { readCapacity: readRoom, admission });
+  const { manager, host } = await startMemoryDaemon(t, { readCapacity, admission });
   const part = (name: string, sizeBytes: number) => ({ name, sizeBytes, contentBytes: sizeBytes });
   const parts = {
     memory: part('memory', 3 * MIB),

@@ -65,14 +65,14 @@ t.test('a disk counts as it is written, or completely when reserved', async (t) 
     [true, 64],
   ] as const) {
     let diskFreeBytes = 2 ** 40;
-    const readRoom = async () => ({
+    const readCapacity = async () => ({
       memoryTotalBytes: 2 ** 40,
       memoryAvailableBytes: 2 ** 40,
       diskFreeBytes,
     });
     const { manager, host } = await startMemoryDaemon(t, {
       reservesDisks,
-      readCapacity: readRoom,
+      readCapacity,
       templateBudgetBytes: 0,
     });
     const { id } = await manager.create({});

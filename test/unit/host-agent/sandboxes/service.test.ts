@@ -132,7 +132,7 @@ t.test('a user in every form of Docker', async (t) => {
 const { signal } = new AbortController();
 
 /** The dependencies of a resolve, which record lookups. */
-function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
+function makeDeps(service?: ServiceSpec, toBeBaked = '') {
   const found: string[] = [];
   const find = async ({ kind, name, isPath }: RootfsRequest, pull: string) => {
     found.push([kind, name, ...(isPath ? ['path'] : []), pull].join(' '));
@@ -146,7 +146,7 @@ function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
 }
 
 t.test('a profile is found before the request is admitted, and slow lookups come after', async (t) => {
-  const { found, around } = makeSurroundings(undefined, 'unbaked');
+  const { found, around } = makeDeps(undefined, 'unbaked');
   const plain = await validateCreate({}, around, signal);
   t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
   t.same(found, ['profile base never']);
@@ -163,7 +163,7 @@ t.test('a profile is found before the request is admitted, and slow lookups come
 
 t.test('an image is pulled as requested, after the client’s rights were checked', async (t) => {
   const service = toServiceSpec(CONFIG);
-  const { found, around } = makeSurroundings(service);
+  const { found, around } = makeDeps(service);
   const image = (changes = {}): CreateSandboxOptions => ({
     rootfs: { kind: 'image', name: 'web' },
     ...changes,
@@ -180,7 +180,7 @@ t.test('an image is pulled as requested, after the client’s rights were checke
   const caller = { kind: 'key', id: 'i', key: 'k', policy: { operations: [] } } as const;
   const forbidden = { code: 'forbidden', message: /operation exec/ };
   await t.rejects(resolveRootfs(early, image(), around, { signal }, caller), forbidden);
-  const silent = makeSurroundings(toServiceSpec(EMPTY)).around;
+  const silent = makeDeps(toServiceSpec(EMPTY)).around;
   const without = await resolveRootfs(early, image(), silent, { signal }, caller);
   t.notOk('service' in without, 'a client without exec may use an image without a service');
   const asking = image({ service: requests({ cmd: ['/x'] }) });

@@ -77,8 +77,12 @@ t.test('a failed snapshot leaves its source unchanged, and nothing else', async 
 
 t.test('a snapshot without space is refused before its source is paused', async (t) => {
   let diskFreeBytes = 2 ** 40;
-  const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
-  const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
+  const readCapacity = async () => ({
+    memoryTotalBytes: 2 ** 40,
+    memoryAvailableBytes: 2 ** 40,
+    diskFreeBytes,
+  });
+  const { host, manager } = await startMemoryDaemon(t, { readCapacity });
   const source = await manager.create({ memoryMib: 256 });
   const before = host.counts.saves;
   // The reserve, and not quite the memory.
@@ -133,8 +137,12 @@ t.test('the guest’s clock is set after the pause of a save', async (t) => {
 
 t.test('forks whose layers together exceed the disk are refused before any is started', async (t) => {
   let diskFreeBytes = 2 ** 40;
-  const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
-  const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
+  const readCapacity = async () => ({
+    memoryTotalBytes: 2 ** 40,
+    memoryAvailableBytes: 2 ** 40,
+    diskFreeBytes,
+  });
+  const { host, manager } = await startMemoryDaemon(t, { readCapacity });
   const source = await manager.create({});
   const snapshot = await manager.get(source.id).snapshot();
   const before = host.counts.restores;

@@ -192,12 +192,12 @@ t.test('a template is made where there is space for its guest and its files', as
   for (const isShort of [false, true]) {
     // The reserve, the create itself, the memory and two layers of the template.
     const diskFreeBytes = (256 + 16 + 128 + 32) * MIB - (isShort ? 1 : 0);
-    const readRoom = async () => ({
+    const readCapacity = async () => ({
       memoryTotalBytes: 2 ** 40,
       memoryAvailableBytes: 2 ** 40,
       diskFreeBytes,
     });
-    const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
+    const { host, manager } = await startMemoryDaemon(t, { readCapacity });
     await manager.create({});
     const { lookups } = manager.metricsSource.templates;
     await until(() => lookups.made + lookups.none === 1);

@@ -7,14 +7,13 @@ import { FakeClock } from '../../../support/fake-clock.ts';
 
 type Trips = readonly (readonly [there: number, back: number])[];
 
-/** A guest behind a slow channel, whose clock is `offUs` off. It notes by how much it was told to shift it, or to what it was set. */
+/** A guest behind a slow channel, whose clock is `offUs` off. It notes by how much it was told to shift it. */
 class SlowGuest {
   readonly time: FakeClock;
   offUs: number;
   /** Milliseconds there and back, by turns. */
   trips: Trips;
-  canShift: boolean | undefined = true;
-  isTelling = true;
+  isReachable = true;
   /** By how much somebody else moves its clock before each call is heard. */
   jumpUs = 0;
   readonly asked: number[] = [];
@@ -32,13 +31,11 @@ class SlowGuest {
 
   async call({ setClock }: RequestInput): Promise<Result> {
     const [there = 0, back = 0] = this.trips[this.asked.length % this.trips.length] ?? [];
-    const nowUs = this.time.nowMs * 1000;
-    this.asked.push(setClock?.unixTimeUs ? setClock.unixTimeUs - nowUs : (setClock?.shiftUs ?? Number.NaN));
+    this.asked.push(setClock?.shiftUs ?? Number.NaN);
     this.time.nowMs += there;
     this.offUs += this.jumpUs;
-    if (setClock?.unixTimeUs) this.offUs = setClock.unixTimeUs - this.time.nowMs * 1000;
-    else this.offUs += setClock?.shiftUs ?? 0;
-    const unixTimeUs = this.isTelling ? this.time.nowMs * 1000 + this.offUs : 0;
+    this.offUs += setClock?.shiftUs ?? 0;
+    const unixTimeUs = this.time.nowMs * 1000 + this.offUs;
     this.time.nowMs += back;
     await this.inCall();
     for (let turn = 0; turn < this.turns; turn++) await new Promise(setImmediate);
@@ -64,7 +61,10 @@ export const untold = async (): Promise<ClockSpan> => ({ fromUs: 0, toUs: 0 });
 /** `trips` are milliseconds there and back, by turns: `2+1 0+0`. */
 export function makeClock(t: Test, offUs: number, trips: string) {
   const guest = new SlowGuest(new FakeClock(t), offUs, toTrips(trips));
-  const calls = { canShift: () => guest.canShift, call: (request: RequestInput) => guest.call(request) };
+  const calls = {
+    isReachable: () => guest.isReachable,
+    call: (request: RequestInput) => guest.call(request),
+  };
   const clock = new GuestClock(calls, pino({ level: 'silent' }));
   t.teardown(() => clock.close());
   return { guest, clock, time: guest.time };

@@ -127,14 +127,14 @@ t.test(
 );
 
 t.test('directly written bytes return credit, and a pull reports its file', async (t) => {
-  const intakes: DirectWrite[] = [];
+  const directWrites: DirectWrite[] = [];
   const reported: unknown[] = [];
   const pair = channelPair((stream) => {
     stream.opened({ isSizeKnown: true, sizeBytes: 3, contentBytes: 2 });
     stream.opened({ isSizeKnown: false });
     stream.offerDirectWrite({ target: 5, wanted: () => 77, took: () => undefined, failed: () => undefined });
   });
-  const offerDirectWrite = (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite);
+  const offerDirectWrite = (_stream: number, directWrite: DirectWrite) => directWrites.push(directWrite);
   const first = pair.host.open(call, { started: (pid, file) => reported.push([pid, file?.sizeBytes]) });
   await settle(pair.links);
   t.same([reported, pair.faults], [[[0, 3]], []], 'a link may lack this method');
@@ -145,7 +145,7 @@ t.test('directly written bytes return credit, and a pull reports its file', asyn
   t.ok(stream.sendCredit < DEFAULT_WINDOW_BYTES);
   pair.links.host.deliver(1000);
   const before = pair.links.guest.writtenBytes;
-  intakes[0]?.took(DEFAULT_WINDOW_BYTES / 2, 8);
+  directWrites[0]?.took(DEFAULT_WINDOW_BYTES / 2, 8);
   t.ok(pair.links.guest.writtenBytes > before, 'credit is sent for it');
   first.cancel();
 });

@@ -172,7 +172,7 @@ t.test('a reading that fails ends its own stream only', async (t) => {
 t.test(
   'what a link takes in by itself counts as if it had been given, until its stream is over',
   async (t) => {
-    const intakes: DirectWrite[] = [];
+    const directWrites: DirectWrite[] = [];
     const seen: string[] = [];
     let stream: Stream | undefined;
     const windowBytes = 10_000;
@@ -189,13 +189,13 @@ t.test(
       { windowBytes },
     );
     Object.assign(pair.links.guest, {
-      offerDirectWrite: (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite),
+      offerDirectWrite: (_stream: number, directWrite: DirectWrite) => directWrites.push(directWrite),
     });
     const [results, host] = [[] as unknown[], pair.host];
     for (let id = 1; id <= 2; id++)
       host.open({ stats: {} }, { result: ({ error }) => results.push(error?.code) });
     await settle(pair.links);
-    const [first, second] = intakes;
+    const [first, second] = directWrites;
     t.match(first, { target: 5 });
     t.equal(first?.wanted(), 77);
     first?.took(windowBytes, 1);

@@ -10,7 +10,7 @@ const TAKEN = /(^|,)host="/;
 export class Exposition {
   readonly #families = new Map<string, Family>();
 
-  /** `host` labels all samples; absent: they are of the gateway. Lines that are no samples are left out. */
+  /** `host` labels all samples; absent: they are of the gateway. Lines that are not samples are left out. */
   add(text: string, host?: string): void {
     let family: Family = { metadata: [], samples: [] };
     let name: string | undefined;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../../host-agent/src/commands/doctor/host.ts';
-import { data } from '../../../../../host-agent/src/commands/upgrade/data.ts';
+import { data } from '../../../../../host-agent/src/commands/upgrade/index.ts';
 import type { Config } from '../../../../../host-agent/src/config/index.ts';
 import { SCHEMA_VERSION, Store } from '../../../../../host-agent/src/store/store.ts';
 import { KERNEL_FORMAT, ROOTFS_FORMAT } from '../../../../../rootfs-builder/src/index.ts';
@@ -72,7 +72,7 @@ t.test('an empty or absent directory is a first installation', async (t) => {
   t.match([...(await place.check()).values()], [{ level: 'ok', seen: /first installation/ }]);
 });
 
-t.test('what an older version has written is brought up to date', async (t) => {
+t.test('what an older version has written is made again, or refused', async (t) => {
   const place = new Place(t);
   const path = await place.registry(SCHEMA_VERSION - 1);
   const before = readFileSync(path);
@@ -81,10 +81,10 @@ t.test('what an older version has written is brought up to date', async (t) => {
   place.write('kernels/current', DIGEST);
   place.write(`kernels/${DIGEST.slice(0, 16)}/manifest.json`, { formatVersion: KERNEL_FORMAT - 1 });
   const found = await place.check();
-  t.match(found.get('registry'), { level: 'warning', seen: /changes it to/, advice: /back up/ });
+  t.match(found.get('registry'), { level: 'fault', advice: /never released/ });
   t.match(found.get('profiles'), { level: 'warning', seen: /base/, advice: /bake/ });
   t.match(found.get('guest kernel'), { level: 'warning', advice: /bake --refresh/ });
-  t.ok(before.equals(readFileSync(path)), 'the check migrates nothing');
+  t.ok(before.equals(readFileSync(path)), 'the check changes nothing');
 });
 
 t.test('what a newer version has written is refused', async (t) => {

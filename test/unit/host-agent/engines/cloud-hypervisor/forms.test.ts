@@ -15,12 +15,7 @@ import {
   hasReset,
   hasShutDown,
   parseEvents,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
-import {
-  apiSocketOf,
-  vmmArguments,
-  vmmFiles,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
 import {
   judgeVersion,
   landlockObstacle,
@@ -28,9 +23,14 @@ import {
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/restore.ts';
 import {
+  apiSocketOf,
+  vmmArguments,
+  vmmFiles,
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
+import {
   buildVmConfig,
   landlockRules,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/start.ts';
 import type { VmSpec } from '../../../../../host-agent/src/engines/engine.ts';
 
 const files = vmmFiles({ dir: '/s/x', socketDir: '/r/x' });

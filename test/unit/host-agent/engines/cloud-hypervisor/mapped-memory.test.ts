@@ -24,11 +24,16 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
+import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
-import { nonZeroRanges, versionKey } from '../../../../../host-agent/src/engines/mapped-copy.ts';
-import { findAnonymous, type Mapping, PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import {
+  findAnonymous,
+  type Mapping,
+  nonZeroRanges,
+  PAGE_BYTES,
+  versionKey,
+} from '../../../../../host-agent/src/engines/mapping.ts';
 import { applyPageLog } from '../../../../../host-agent/src/engines/page-log.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';

@@ -5,12 +5,12 @@ import {
   dropMemoryRanges,
   setMappedMemory,
   setPlainMemory,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
 import {
   knowsSavedState,
   SavedState,
   setFreeDiskSizes,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-state.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 
 const GIB = 2 ** 30;
 /** More digits than a double can represent. */

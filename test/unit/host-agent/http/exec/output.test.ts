@@ -1,8 +1,8 @@
 // What a client without a decoder of frames gets of a command: its result, its output as one JSON or as lines.
 import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import t from 'tap';
+import { collectOutput, OutputLines } from '../../../../../host-agent/src/http/exec/command-output.ts';
 import { toExecResultBody } from '../../../../../host-agent/src/http/exec/exec-run.ts';
-import { collectOutput, OutputLines } from '../../../../../host-agent/src/http/exec/output-json.ts';
 import { toExecForm } from '../../../../../host-agent/src/http/routes/exec.ts';
 import type { PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 

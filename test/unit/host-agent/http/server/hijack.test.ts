@@ -7,7 +7,12 @@ import { type Context, Hono } from 'hono';
 import { pino } from 'pino';
 import t from 'tap';
 import type { AuditEntry } from '../../../../../host-agent/src/audit/index.ts';
-import type { HttpApp, HttpEnv, Takeover } from '../../../../../host-agent/src/http/context.ts';
+import {
+  connectionOf,
+  type HttpApp,
+  type HttpEnv,
+  type Takeover,
+} from '../../../../../host-agent/src/http/context.ts';
 import { HttpError } from '../../../../../host-agent/src/http/errors.ts';
 import {
   type HijackOptions,
@@ -20,9 +25,13 @@ import { FakeSocket } from '../../../../support/fake-socket.ts';
 
 const EXEC = '/sandboxes/sbx_0123456789abc/exec';
 
-type Wanted = { method?: string; url?: string; headers?: Record<string, string> };
+type RequestParts = { method?: string; url?: string; headers?: Record<string, string> };
 
-function request({ method = 'POST', url = `${EXEC}?stdin=1`, headers = {} }: Wanted = {}): IncomingMessage {
+function request({
+  method = 'POST',
+  url = `${EXEC}?stdin=1`,
+  headers = {},
+}: RequestParts = {}): IncomingMessage {
   return {
     method,
     url,
@@ -43,7 +52,7 @@ function setUp(
   const seen: { request: Request; takeover: Takeover }[] = [];
   const app: HttpApp = new Hono<HttpEnv>();
   app.all('*', async (c) => {
-    seen.push({ request: c.req.raw, takeover: c.env.takeover! });
+    seen.push({ request: c.req.raw, takeover: connectionOf(c).takeover! });
     return answer?.(c) ?? c.text('answer', 404);
   });
   const server = new EventEmitter();
@@ -60,7 +69,7 @@ function setUp(
     onOpen: (socket) => opened.push(socket),
     ...changes,
   });
-  const take = async (wanted: Wanted, head = '') => {
+  const take = async (wanted: RequestParts, head = '') => {
     const socket = new FakeSocket();
     server.emit('upgrade', request(wanted), socket, Buffer.from(head));
     await settle();
@@ -85,7 +94,7 @@ t.test('which requests want the connection', (t) => {
   const timeouts: number[] = [];
   const socket = { parser, setTimeout: (ms: number) => timeouts.push(ms) } as unknown as Socket;
   server.emit('connection', socket);
-  const ask = (wanted: Wanted): unknown[] => {
+  const ask = (wanted: RequestParts): unknown[] => {
     const incoming = request(wanted);
     const result = parser.onIncoming(incoming, true);
     return [result, Reflect.get(incoming, 'upgrade')];
@@ -115,7 +124,7 @@ t.test('which requests want the connection', (t) => {
 t.test('the app gets the whole request, with its connection and what came behind', async (t) => {
   const runs: string[] = [];
   const { take, seen, order, opened } = setUp({}, async (c) => {
-    const { takeover } = c.env;
+    const { takeover } = connectionOf(c);
     runs.push(await c.req.text());
     if (takeover !== undefined) takeover.run = () => runs.push('run');
     return c.body(null);

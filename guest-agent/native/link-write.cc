@@ -18,7 +18,7 @@ enum Status { kNothingNow = 0, kTurnOver = 1, kStopped = 2, kHostLeft = 3, kFail
 enum class Place { header, payload, trailer };
 enum class Parsed { cut_off, other, data };
 
-struct Intake {
+struct LinkWrite {
   bool is_running, has_trailer;
   int link, target;
   // Generation of the file: its stream may end before the link has delivered a whole frame.
@@ -42,9 +42,9 @@ struct Intake {
   Parsed parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const;
 };
 
-Intake intake;
+LinkWrite link_write;
 
-Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const {
+Parsed LinkWrite::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const {
   uint32_t frame, number;
   size_t at = 0, length = get_varint(head, head_size, &frame);
   if (length == 0) return head_size < 3 ? Parsed::cut_off : Parsed::other;
@@ -68,7 +68,7 @@ Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) 
   return *trailer == 0 || *trailer == sizeof kWhole ? Parsed::data : Parsed::other;
 }
 
-Status Intake::run(double max_bytes) {
+Status LinkWrite::run(double max_bytes) {
   static uint8_t waste[4096];
   while (taken < max_bytes) {
     uint8_t* into;
@@ -111,7 +111,7 @@ Status Intake::run(double max_bytes) {
 }
 
 // Returns kTurnOver unless something special happened.
-Status Intake::take_trailer() {
+Status LinkWrite::take_trailer() {
   if (head_size < sizeof kWhole) return kTurnOver;
   place = Place::header;
   head_size = 0;
@@ -122,7 +122,7 @@ Status Intake::take_trailer() {
   return kFailed;
 }
 
-Status Intake::take_header() {
+Status LinkWrite::take_header() {
   size_t header_size;
   uint32_t payload, trailer;
   Parsed parsed = parse(&header_size, &payload, &trailer);
@@ -142,8 +142,8 @@ Status Intake::take_header() {
   return error == 0 ? kTurnOver : kFailed;
 }
 
-// startIntake(link, stream, target, targetBytes)
-METHOD(start_intake) {
+// startLinkWrite(link, stream, target, targetBytes)
+METHOD(start_link_write) {
   ARGUMENTS(4);
   int32_t link, target;
   double stream, left;
@@ -151,27 +151,27 @@ METHOD(start_intake) {
   CHECK(read_double(env, arguments[1], &stream));
   CHECK(read_int(env, arguments[2], &target));
   CHECK(read_double(env, arguments[3], &left));
-  intake = {};
-  intake.is_running = true;
-  intake.link = link;
-  intake.stream = static_cast<uint32_t>(stream);
-  intake.target = target;
-  intake.generation = direct_writer.generation();
-  intake.left = left;
+  link_write = {};
+  link_write.is_running = true;
+  link_write.link = link;
+  link_write.stream = static_cast<uint32_t>(stream);
+  link_write.target = target;
+  link_write.generation = direct_writer.generation();
+  link_write.left = left;
   return undefined(env);
 }
 
-// stopIntake(): stops reading
-METHOD(stop_intake) {
+// stopLinkWrite(): stops reading
+METHOD(stop_link_write) {
   (void)info;
-  intake.is_running = false;
+  link_write.is_running = false;
   return undefined(env);
 }
 
-// runIntake(maxBytes, numbers: Float64Array of 4, unread: Uint8Array): reads the available bytes and returns a
+// runLinkWrite(maxBytes, numbers: Float64Array of 4, unread: Uint8Array): reads the available bytes and returns a
 // Status. If a write to the file fails, the next calls discard the frame's rest. Numbers: payload bytes taken, frames
 // begun, length of the bytes read for other streams, error number.
-METHOD(run_intake) {
+METHOD(run_link_write) {
   ARGUMENTS(3);
   double max_bytes;
   uint8_t* unread;
@@ -181,23 +181,23 @@ METHOD(run_intake) {
   CHECK(read_double(env, arguments[0], &max_bytes));
   TRY(napi_get_typedarray_info(env, arguments[1], &type, &length, &data, nullptr, nullptr));
   CHECK(read_bytes(env, arguments[2], &unread, &unread_size));
-  if (type != napi_float64_array || length < 4 || unread_size < kMaxHeader || !intake.is_running)
-    return throw_errno(env, "intake", EINVAL);
+  if (type != napi_float64_array || length < 4 || unread_size < kMaxHeader || !link_write.is_running)
+    return throw_errno(env, "link write", EINVAL);
   double* numbers = static_cast<double*>(data);
-  intake.taken = intake.frames = 0;
-  Status status = intake.run(max_bytes);
-  if (status == kBroken) return throw_errno(env, "read", intake.error);
-  numbers[0] = intake.taken;
-  numbers[1] = intake.frames;
-  numbers[2] = status == kStopped ? static_cast<double>(intake.head_size) : 0;
-  numbers[3] = intake.error;
-  memcpy(unread, intake.head, intake.head_size);
+  link_write.taken = link_write.frames = 0;
+  Status status = link_write.run(max_bytes);
+  if (status == kBroken) return throw_errno(env, "read", link_write.error);
+  numbers[0] = link_write.taken;
+  numbers[1] = link_write.frames;
+  numbers[2] = status == kStopped ? static_cast<double>(link_write.head_size) : 0;
+  numbers[3] = link_write.error;
+  memcpy(unread, link_write.head, link_write.head_size);
   return to_number(env, status);
 }
 
 }  // namespace
 
-bool add_intake(napi_env env, napi_value exports) {
-  const Method methods[] = {{"startIntake", start_intake}, {"runIntake", run_intake}, {"stopIntake", stop_intake}};
+bool add_link_write(napi_env env, napi_value exports) {
+  const Method methods[] = {{"startLinkWrite", start_link_write}, {"runLinkWrite", run_link_write}, {"stopLinkWrite", stop_link_write}};
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

@@ -5,15 +5,12 @@ import { ApiError, type CommandInfo, type ExecResult } from '@sandboxd/client';
 import { GuestUsers } from '../envd/guest-users.ts';
 import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import type { BuildLog } from './build-log.ts';
-import type { Step } from './build-request.ts';
-import { ADD_USER, COPY, MAKE_DIRECTORY } from './scripts.ts';
-import { StepError } from './step-error.ts';
+import { type BuildLog, type Step, StepError } from './build-request.ts';
+import { ADD_USER, COPY, MAKE_DIRECTORY, PrintedVariables, setVariables } from './scripts.ts';
 import type { Defaults } from './template-records.ts';
 import { readArchive } from './uploads.ts';
-import { PrintedVariables, setVariables } from './variables.ts';
 
-export type WorkshopOptions = {
+export type BuildStepsOptions = {
   readonly id: string;
   /** Until the build is cancelled, or takes too long. */
   readonly requests: Requests;
@@ -43,15 +40,15 @@ const READ_ENV_TIMEOUT_S = 30;
 /** Without a ready command. */
 const DEFAULT_READY_CMD = 'sleep 20';
 
-export class Workshop {
-  readonly #options: WorkshopOptions;
+export class BuildSteps {
+  readonly #options: BuildStepsOptions;
   readonly #users = new GuestUsers();
   #env: Readonly<Record<string, string>>;
   #shell: readonly string[] = ['/bin/bash', '-l', '-c'];
   #user: string | undefined;
   #workdir: string | undefined;
 
-  constructor(options: WorkshopOptions) {
+  constructor(options: BuildStepsOptions) {
     this.#options = options;
     const { env = {}, user, workdir } = options.defaults ?? {};
     this.#env = { ...env };

@@ -1,4 +1,4 @@
-// A policy must state which tenants its key sees; and keys of older daemons with wider rights are named.
+// A policy must state which tenants its key sees; what the doctor says of the keys that there are.
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,9 +7,9 @@ import type { Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../host-agent/src/commands/doctor/host.ts';
 import { keys as keysGroup } from '../../../../host-agent/src/commands/doctor/keys.ts';
-import { checkVisibility } from '../../../../host-agent/src/commands/keys/flags.ts';
+import { checkVisibility } from '../../../../host-agent/src/commands/keys/index.ts';
 import { loadConfig } from '../../../../host-agent/src/config/index.ts';
-import { findWideGrants, KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
+import { KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
@@ -37,16 +37,10 @@ async function examine(dir: string, ...flags: string[]) {
   return Object.fromEntries(findings.map(({ name, level, seen }) => [name, `${level}: ${seen}`]));
 }
 
-/** Keys of an older daemon in a registry, with those of this one. */
-async function fill(dir: string, old: readonly NewKey[], now: readonly NewKey[] = []): Promise<void> {
+async function fill(dir: string, keys: readonly NewKey[]): Promise<void> {
   const store = await Store.open(join(dir, 'state.lmdb'));
   const registry = new KeyRegistry(store);
-  for (const key of old) await registry.create(key);
-  const table = store.table<object>('keys');
-  await table.putAll(
-    table.all().map(({ id, record }) => ({ id, record: { ...record, keepsOldGrants: true } })),
-  );
-  for (const key of now) await registry.create(key);
+  for (const key of keys) await registry.create(key);
   await store.close();
 }
 
@@ -88,84 +82,33 @@ t.test('a policy states which tenants its key sees, or the key is refused', asyn
   });
 });
 
-t.test('rights of older keys beyond their policies', (t) => {
-  const wide = (key: Partial<NewKey>, keepsOldGrants = true) =>
-    findWideGrants({
-      name: 'k',
-      hash: 'h',
-      createdAtMs: 1,
-      ...key,
-      ...(keepsOldGrants && { keepsOldGrants }),
-    });
-  t.same(wide({}), [], 'one that may do everything looks like it');
-  const reads = 'reads files, logs and environments in guests';
-  t.same(wide({ policy: { operations: ['read'] } }), ['sees all tenants', reads]);
-  t.same(wide({ policy: { operations: ['create', 'delete', 'exec'] } }), [
-    'sees all tenants',
-    'pulls and imports images',
-    'deletes images',
-    'publishes any port',
-  ]);
-  t.same(wide({ policy: { operations: ['create', 'delete'] }, tenant: 'acme' }), [
-    'pulls images',
-    'publishes any port',
-  ]);
-  t.same(wide({ policy: { allow_profiles: ['base'], net_allow_max: [] }, tenant: 'acme' }), ['pulls images']);
-  t.same(wide({ policy: { operations: ['read'] }, tenant: 'acme' }), [reads]);
-  t.same(wide({ policy: { operations: ['exec', 'read'] }, tenant: 'acme' }), [], 'which exec does anyway');
-  t.same(wide({ tenant: 'acme' }), ['publishes any port']);
-  t.same(wide({ policy: { operations: ['create', 'delete'] } }, false), [], 'newer ones have what they name');
-  t.end();
-});
-
-t.test('keys list and the doctor name keys with wide rights, and which clients are let in', async (t) => {
+t.test('keys list and the doctor say which clients are let in', async (t) => {
   const dir = await makeDir(t);
   t.same(await examine(dir), { keys: 'ok: none: every client of 127.0.0.1:7878 has full access' });
   t.match(await examine(dir, '--require-keys'), { keys: /^warning: none, and require_keys is set/ });
-  const policy = { operations: ['create' as const] };
-  await fill(
-    dir,
-    [
-      { name: 'old', policy },
-      { name: 'gone', policy },
-    ],
-    [{ name: 'new', policy }, { name: 'admin' }],
-  );
-  t.same(await examine(dir), {
-    keys: 'ok: 4 valid; everything of all tenants may be done by: admin',
-    'wide keys':
-      'warning: created before some policy fields existed, so these operations are not restricted: old (sees all tenants, pulls and imports images, publishes any port); gone (sees all tenants, pulls and imports images, publishes any port)',
-  });
-  const revoke = async (...names: string[]) => {
-    const store = await Store.open(join(dir, 'state.lmdb'));
-    for (const name of names) await new KeyRegistry(store).revoke(name);
-    await store.close();
-  };
-  await revoke('gone');
-  t.match((await examine(dir))['wide keys'], /^warning: (?!.*gone).*old/);
+  await fill(dir, [{ name: 'new', policy: { operations: ['create'] } }, { name: 'admin' }]);
+  t.same(await examine(dir), { keys: 'ok: 2 valid; everything of all tenants may be done by: admin' });
   const { stdout } = await run(dir, 'keys', 'list');
-  const lines = stdout.split('\n');
   t.match(
-    lines.find((line) => line.startsWith('old')),
-    /WIDE: sees all tenants, pulls and imports images/,
-  );
-  t.match(
-    lines.find((line) => line.startsWith('admin')),
+    stdout.split('\n').find((line) => line.startsWith('admin')),
     / \(all\) .* everything$/,
   );
-  for (const name of ['new', 'gone'])
-    t.notMatch(
-      lines.find((line) => line.startsWith(name)),
-      /WIDE/,
-    );
-  await revoke('old', 'admin');
+  const revoke = async (name: string) => {
+    const store = await Store.open(join(dir, 'state.lmdb'));
+    await new KeyRegistry(store).revoke(name);
+    await store.close();
+  };
+  await revoke('admin');
   t.match(await examine(dir), { keys: 'ok: 1 valid; everything of all tenants may be done by: none' });
   await revoke('new');
-  t.match(await examine(dir), { keys: /^warning: none is valid/, 'wide keys': 'ok: none' });
+  t.match(await examine(dir), { keys: /^warning: none is valid/ });
   await rm(join(dir, 'state.lmdb'));
   t.match(await examine(dir), { keys: /^fault: none, and .*keys-required says that there were some/ });
   const store = await Store.open(join(dir, 'state.lmdb'));
   await store.table('meta').put('schema_version', 4);
   await store.close();
-  t.match(await examine(dir), { keys: /^warning: the registry is of an older daemon/ });
+  await t.rejects(examine(dir), {
+    code: 'internal',
+    message: /schema version 4, of a version that was never/,
+  });
 });
