@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createWritableLayer } from '@sandboxd/rootfs-builder';
 import { ProgressLine } from '../../host-agent/src/commands/progress.ts';
-import { BOARDS } from '../../host-agent/src/engines/qemu/args.ts';
+import { BOARDS } from '../../host-agent/src/engines/qemu/board.ts';
 import { type Board, runMachine } from '../lab/machine.ts';
 import { ensureArm64Kernel, ensureHostImage, makeDataDisk, makeJobDisk } from './image.ts';
 

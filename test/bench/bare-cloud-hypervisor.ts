@@ -8,15 +8,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import { isStillRestoring, VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
+import { vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { type MemoryMode, requestOf } from '../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { layOutCopy } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';
-import {
-  linkMemory,
-  vmmArguments,
-  vmmFiles,
-} from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
-import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/start.ts';
+import { linkMemory } from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
+import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { connectUnix } from '../../host-agent/src/lib/socket-link.ts';
 import type { BareEngine, BareVm } from './bare.ts';

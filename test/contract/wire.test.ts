@@ -7,14 +7,10 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { ApiError, isNoVm, parseReasons, VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { judgeVersion, landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';
-import {
-  apiSocketOf,
-  vmmArguments,
-  vmmFiles,
-} from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
-import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/start.ts';
+import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/host-facts.ts';
 import { makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';

@@ -14,7 +14,7 @@ import {
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
 import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
-import { type AttachRequest, type CommandEnd, toCommandInfo } from './commands.ts';
+import { type AttachRequest, type CommandEnd, toCommandInfo } from './command-info.ts';
 import { StdinSender } from './exec.ts';
 import type { ServiceChannel } from './service.ts';
 

@@ -1,6 +1,7 @@
 // The REST API: the app and the HTTP server.
 export { createHttpApp, createMcpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
+export { CONSOLE_PAGE, ConsoleFiles, toConsoleAnswer, toConsoleEntrance } from './console-files.ts';
 export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware.ts';
 export {
@@ -16,7 +17,6 @@ export {
   readParked,
   writeParked,
 } from './placement.ts';
-export { CONSOLE_PAGE, ConsoleFiles, toConsoleAnswer, toConsoleEntrance } from './routes/console.ts';
 export { toCreateOptions } from './routes/create-options.ts';
 export { Certificate } from './server/certificate.ts';
 export { type ClientOf, nameClient } from './server/client-address.ts';

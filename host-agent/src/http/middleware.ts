@@ -11,6 +11,7 @@ import { hasKey, hideKeys } from '../lib/logger.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
+import { type ConsoleFiles, toConsoleEntrance } from './console-files.ts';
 import {
   addressOf,
   connectionOf,
@@ -22,7 +23,6 @@ import {
   MAX_LOGGED_CHARS,
 } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
-import { type ConsoleFiles, toConsoleEntrance } from './routes/console.ts';
 import { findRoute, toPath } from './serve-routes.ts';
 import { addressOfClient } from './server/client-address.ts';
 

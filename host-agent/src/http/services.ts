@@ -16,9 +16,9 @@ import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import type { SecretStore } from '../secrets/index.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
+import type { ConsoleFiles } from './console-files.ts';
 import type { AuditSink } from './middleware.ts';
 import type { Placement } from './placement.ts';
-import type { ConsoleFiles } from './routes/console.ts';
 
 /** A root filesystem that sandboxes boot from. */
 export type ProfileInfo = {

@@ -2,7 +2,7 @@
 // where an earlier daemon has stopped. For a command that the source of a fork has started, it begins with the present.
 import { COMMANDS } from '@sandboxd/proto';
 import type { Logger } from 'pino';
-import type { CommandEnd, CommandInfo } from '../guest/commands.ts';
+import type { CommandEnd, CommandInfo } from '../guest/command-info.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { CommandMark, SandboxLog, StreamMark } from '../logs/index.ts';
 import { type CommandCounts, LoggedOutput, toCommandLine } from './exec.ts';

@@ -1,6 +1,7 @@
 // The commands of a sandbox by id, as other modules use them.
 import { type ExecRequest, MAX_WAITING_REQUESTS } from '@sandboxd/api';
-import type { CommandInfo, GuestCommands } from '../guest/commands.ts';
+import type { CommandInfo } from '../guest/command-info.ts';
+import type { GuestCommands } from '../guest/commands.ts';
 import { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { newId } from '../lib/ids.ts';
 import type { SandboxUse } from './idle/sandbox-use.ts';

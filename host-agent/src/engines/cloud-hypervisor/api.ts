@@ -5,7 +5,7 @@ import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { VmmRefusal } from '../control.ts';
-import type { MemoryRestoreMode, NetConfig, VmConfig } from './start.ts';
+import type { MemoryRestoreMode, NetConfig, VmConfig } from './vm-config.ts';
 
 /** Longer than any real answer. A compromised VMM must neither fill our memory nor keep us parsing. */
 const MAX_ANSWER_BYTES = 512 * 1024;

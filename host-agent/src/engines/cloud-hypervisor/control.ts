@@ -10,9 +10,9 @@ import { deadline } from '../../lib/wait.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
 import type { SaveOptions, WrittenVm } from '../engine.ts';
 import { isNoVm, VmmApi } from './api.ts';
+import { apiSocketOf, type CloudHypervisorFiles, VMM_NAME, vmmFiles } from './files.ts';
 import { saveVm } from './save.ts';
-import { apiSocketOf, type CloudHypervisorFiles, VMM_NAME, vmmFiles } from './saved-files.ts';
-import { diskId } from './start.ts';
+import { diskId } from './vm-config.ts';
 
 /** A VMM that still writes a save for an earlier daemon answers only after it. */
 const ANSWER_TIMEOUT_MS = 600_000;

@@ -17,11 +17,11 @@ import type {
 import { findProgram, hostCpu, kvmObstacle } from '../host-facts.ts';
 import { findVmms } from '../vmm-process.ts';
 import { cloudHypervisor, hasReset, readEvents } from './control.ts';
+import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
 import { type Probed, probeHost, readFingerprint, readVersion, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
 import { removeStaging } from './save.ts';
-import { VMM_NAME, vmmFiles } from './saved-files.ts';
 import { bootVm } from './start.ts';
 
 /** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */

@@ -17,8 +17,9 @@ import {
 } from '../mapping.ts';
 import { logOwnPages, type PageLogOptions } from '../page-log.ts';
 import { ApiError } from './api.ts';
-import { knowsSavedState, MEMORY_FILE, type SavedState, unknownForm } from './saved-files.ts';
-import type { MemoryRestoreMode } from './start.ts';
+import { MEMORY_FILE } from './saved-files.ts';
+import { knowsSavedState, type SavedState, unknownForm } from './saved-state.ts';
+import type { MemoryRestoreMode } from './vm-config.ts';
 
 const nameSchema = z.enum(['CopyOnWrite', 'MappedFile', 'OnDemand', 'Copy']);
 

@@ -9,9 +9,10 @@ import { findProgram, kvmObstacle, readKvmFacts, readProgramFacts } from '../hos
 import { tryGuest } from '../trial.ts';
 import { VmmApi } from './api.ts';
 import { cloudHypervisor } from './control.ts';
+import { VMM_NAME, vmmFiles } from './files.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
-import { knowsSavedState, VMM_NAME, vmmFiles } from './saved-files.ts';
+import { knowsSavedState } from './saved-state.ts';
 import { bootVm, type VmmSetup } from './start.ts';
 
 const CALL_TIMEOUT_MS = 10_000;

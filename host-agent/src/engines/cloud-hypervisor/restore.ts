@@ -4,6 +4,7 @@ import { AppError } from '../../lib/errors.ts';
 import type { RestoreOptions, SavedVm, Vm, VmSpec } from '../engine.ts';
 import { versionKey } from '../mapping.ts';
 import { isDirect } from '../start.ts';
+import type { CloudHypervisorFiles } from './files.ts';
 import {
   dropMemoryRanges,
   type MemoryMode,
@@ -12,24 +13,10 @@ import {
   setMappedMemory,
   setPlainMemory,
 } from './memory-modes.ts';
-import {
-  type CloudHypervisorFiles,
-  layOutSaved,
-  linkMemory,
-  memoryPathIn,
-  readSaved,
-  SavedState,
-  setFreeDiskSizes,
-} from './saved-files.ts';
-import {
-  buildNetConfig,
-  diskId,
-  keepConsole,
-  landlockRules,
-  NET_ID,
-  startVmm,
-  type VmmSetup,
-} from './start.ts';
+import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
+import { SavedState, setFreeDiskSizes } from './saved-state.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { buildNetConfig, diskId, landlockRules, NET_ID } from './vm-config.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
 const ADD_TIMEOUT_MS = 60_000;

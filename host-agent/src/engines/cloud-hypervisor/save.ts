@@ -16,12 +16,12 @@ import { ApiError, isStillRestoring, type VmmApi } from './api.ts';
 import { beginBootedGuest, beginMappedGuest, beginMappedLog } from './memory-modes.ts';
 import {
   collectSaved,
-  knowsSavedState,
   MAX_SAVED_BESIDE_BYTES,
   MEMORY_FILE,
   memoryPathOf,
   SAVED_FILES,
 } from './saved-files.ts';
+import { knowsSavedState } from './saved-state.ts';
 
 /** The VMM waits up to 30 s for its disks to finish. */
 const PAUSE_TIMEOUT_MS = 60_000;

@@ -2,7 +2,7 @@
 import { basename, join } from 'node:path';
 import type { VmmFiles } from '../control.ts';
 import type { VmPaths } from '../engine.ts';
-import { BOARD } from './args.ts';
+import { BOARD } from './board.ts';
 
 /** argv[0] of the process, whatever the program's file name. */
 export const QEMU_PROGRAM = BOARD.program;

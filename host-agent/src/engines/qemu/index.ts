@@ -37,12 +37,12 @@ import type { Vmm } from '../vmm.ts';
 import { FIRST_INHERITED_FD, findVmms } from '../vmm-process.ts';
 import {
   type Accelerator,
-  BOARD,
   buildQemuArgs,
   qemuCommandLine,
   TCG_BOOTED_OVERHEAD_MIB,
   TCG_CPU,
 } from './args.ts';
+import { BOARD } from './board.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { SEALED_MAPPING, SealedMemories } from './sealed-memory.ts';

@@ -10,7 +10,7 @@ import {
   execFrameHeader,
 } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { CommandEnd, CommandInfo } from '../../guest/commands.ts';
+import type { CommandEnd, CommandInfo } from '../../guest/command-info.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { joinText, NOTHING, unfinishedBytes } from '../../lib/utf8-joiner.ts';
 import type { OutputForm } from '../routes/service.ts';

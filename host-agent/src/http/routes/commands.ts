@@ -1,7 +1,7 @@
 // Commands by id: their status, output and input, and attached clients.
 import { COMMAND_FORMS } from '@sandboxd/api';
 import { startTimer } from '@sandboxd/proto';
-import type { AttachRequest } from '../../guest/commands.ts';
+import type { AttachRequest } from '../../guest/command-info.ts';
 import type { ExecEvents, ExecSession } from '../../guest/exec.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { SandboxCommands } from '../../sandboxes/commands.ts';

@@ -12,7 +12,7 @@ import {
   EventTail,
   readEvents,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
-import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
+import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { serve } from '../../../../support/made-socket.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';
 import { until } from '../../../../support/until.ts';

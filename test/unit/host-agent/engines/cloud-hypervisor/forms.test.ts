@@ -17,20 +17,20 @@ import {
   parseEvents,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
 import {
+  apiSocketOf,
+  vmmArguments,
+  vmmFiles,
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
+import {
   judgeVersion,
   landlockObstacle,
   readVersion,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/restore.ts';
 import {
-  apiSocketOf,
-  vmmArguments,
-  vmmFiles,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
-import {
   buildVmConfig,
   landlockRules,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/start.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../../../../host-agent/src/engines/engine.ts';
 
 const files = vmmFiles({ dir: '/s/x', socketDir: '/r/x' });

@@ -12,9 +12,9 @@ import {
 import { dirname, join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { CloudHypervisorEngine } from '../../../../../host-agent/src/engines/cloud-hypervisor/index.ts';
 import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
-import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import type { UsableEngine } from '../../../../../host-agent/src/engines/engine.ts';
 import { hostCpu } from '../../../../../host-agent/src/engines/host-facts.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';

@@ -10,7 +10,7 @@ import {
   knowsSavedState,
   SavedState,
   setFreeDiskSizes,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-state.ts';
 
 const GIB = 2 ** 30;
 /** More digits than a double can represent. */

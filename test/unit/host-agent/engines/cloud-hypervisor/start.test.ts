@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { buildVmConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/start.ts';
+import { buildVmConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { makeHost, stateOf } from '../../../../support/made-host.ts';
 import type { Answer } from '../../../../support/made-vmm-api.ts';
 
