@@ -20,7 +20,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { completeEnvironment } from '../../../../guest-agent/src/exec/environment.ts';
-import { applyTrust, checkTrust, trustVariables } from '../../../../guest-agent/src/machine/trust/index.ts';
+import {
+  applyTrust,
+  checkTrust,
+  rehearseTrust,
+  trustVariables,
+} from '../../../../guest-agent/src/machine/trust/index.ts';
 import { installAuthority } from '../../../../guest-agent/src/machine/trust/install.ts';
 import { withAuthority } from '../../../../guest-agent/src/machine/trust/java.ts';
 import { makeAuthority, subjectHash } from '../../../../host-agent/src/network/authority/index.ts';
@@ -216,6 +221,28 @@ t.test('a disk that is full or read-only leaves every file whole', async (t) => 
   const later = installAuthority(ours, root);
   t.same(later.problems, []);
   t.equal(later.bundlePath, join(root, DEBIAN));
+});
+
+t.test('a rehearsal changes nothing and trusts nothing', async (t) => {
+  const files = { [DEBIAN]: ROOT, 'usr/local/share/x': '', 'etc/ssl/ca-bundle.pem': 'no certificates' };
+  const root = makeRoot(t, files);
+  symlinkSync('/dev/zero', join(root, 'etc/ssl/cert.pem'));
+  const before = stateOf(root).filter(([path]) => path !== 'run/sandbox');
+  rehearseTrust(root);
+  t.same(
+    stateOf(root).filter(([path]) => path !== 'run/sandbox'),
+    before,
+  );
+  t.same(trustVariables(), []);
+  const broken = makeRoot(t, { 'run/sandbox/rehearsal': '' });
+  t.doesNotThrow(() => rehearseTrust(broken), 'a guest that cannot is saved without');
+  t.same(readdirSync(join(broken, 'run/sandbox')), []);
+  rehearseTrust(root);
+  t.same(applyTrust(other, { isThorough: false, root }), { problems: [] });
+  rehearseTrust(root);
+  t.equal(count(read(root, DEBIAN), other.certificate), 1, 'what is trusted stays so');
+  t.ok(trustVariables().length > 0);
+  applyTrust(undefined, { isThorough: false, root });
 });
 
 t.test('variables are there while something is inspected', async (t) => {
