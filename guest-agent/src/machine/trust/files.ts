@@ -13,6 +13,7 @@ const { ENOENT, ENOTDIR, ELOOP, EEXIST } = system.errno;
 const WRITING = O_RDWR | O_NONBLOCK | O_NOCTTY;
 const ABSENT: readonly number[] = [-ENOENT, -ENOTDIR, -ELOOP, SPECIAL];
 const MODE = 0o644;
+const MODE_BITS = 0o7777;
 const TEMPORARY = '.sandboxd-new';
 
 const status = newStatus();
@@ -62,6 +63,14 @@ export function replaceEnd(path: string, before: Buffer, at: number, end: string
 /** Has the kernel copy a regular file to the writable layer, if it is not there. AgentError if that fails. */
 export function makeOwn(path: string): void {
   addon.close(must(addon.openBeneath(NO_DIRECTORY, path, WRITING, 0), path));
+}
+
+/** The same for a directory, if there is one: a change of its mode does it, also to the mode that it has. */
+export function makeOwnDirectory(path: string): void {
+  const fd = addon.openFile(path, status);
+  if (fd < 0) return;
+  if (isDirectoryStatus(status)) addon.changeMode(fd, modeOf(status) & MODE_BITS);
+  addon.close(fd);
 }
 
 /** Makes it this file, unless it has this content already. AgentError if that fails. */

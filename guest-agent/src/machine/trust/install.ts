@@ -7,6 +7,7 @@ import {
   makeDirectory,
   makeLink,
   makeOwn,
+  makeOwnDirectory,
   readLink,
   readSmall,
   replaceEnd,
@@ -96,8 +97,8 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
 }
 
 /**
- * Does what of `installAuthority` needs no authority: what it reads is in memory then, and bundles are on the writable
- * layer, each as it is.
+ * Does what of `installAuthority` needs no authority: what it reads is in memory then, and bundles and directories are on the
+ * writable layer, each as it is.
  */
 export function prepareForAuthority(root = ''): void {
   for (const path of [...BUNDLES, ...JAVA_STORES]) {
@@ -108,7 +109,7 @@ export function prepareForAuthority(root = ''): void {
       // Reported when it is to be written.
     }
   }
-  for (const path of [...ANCHORS, HASHED]) isDirectory(join(root, path));
+  for (const path of [...ANCHORS, HASHED]) makeOwnDirectory(join(root, path));
 }
 
 /** Whether it is a bundle, which now has the authority. */
