@@ -97,8 +97,8 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
 }
 
 /**
- * Does what of `installAuthority` needs no authority: what it reads is in memory then, and bundles and directories are on the
- * writable layer, each as it is.
+ * Does what needs no authority: what is read is in memory then, and bundles and directories are on the writable layer,
+ * each as it is.
  */
 export function prepareForAuthority(root = ''): void {
   for (const path of [...BUNDLES, ...JAVA_STORES]) {

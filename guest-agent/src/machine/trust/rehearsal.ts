@@ -7,7 +7,7 @@ import { type Authority, prepareForAuthority } from './install.ts';
 /** In memory, and no program's. */
 const ROOT = '/run/sandbox/rehearsal';
 const pem = (text: string) => `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`;
-/** Certificates of nobody, which no program could read either. */
+/** Not certificates, although the agent takes them for such. */
 const [ROOTS, ...AUTHORITIES] = ['AAAA', 'BBBB', 'CCCC'].map(pem) as [string, ...string[]];
 const FILES: Readonly<Record<string, string>> = {
   '/etc/ssl/certs/ca-certificates.crt': ROOTS,
