@@ -38,7 +38,7 @@ import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity, correctClock, wakeUp } from './machine/identity.ts';
 import type { MemoryTrim } from './machine/memory-trim.ts';
 import { readStats } from './machine/stats.ts';
-import { applyTrust } from './machine/trust/index.ts';
+import { applyTrust, rehearseTrust } from './machine/trust/index.ts';
 import { addon } from './native/addon.ts';
 import { type PortBudget, startPortConnect } from './ports/connect.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
@@ -121,7 +121,9 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   } else if (request.portConnect) {
     startPortConnect(context, stream, request.portConnect as PortConnect);
   } else if (request.trust) {
-    stream.finish({ trust: applyTrust(request.trust as Trust, { isThorough: true }) });
+    const trust = request.trust as Trust;
+    if (trust.isRehearsal) rehearseTrust();
+    stream.finish({ trust: trust.isRehearsal ? {} : applyTrust(trust, { isThorough: true }) });
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

@@ -48,6 +48,7 @@ export async function warm(
     using limit = deadline(timeoutMs, tooLate, signal);
     await guest.reconnect(`warm-${round}`, limit.signal);
     await guest.setIdentity(makeIdentity(id, record.network), limit.signal);
+    await guest.trust({ isRehearsal: true }, limit.signal);
     await raceSignal(runAllKinds(guest, hasRoot), limit.signal);
   }
   await settle(() => readProcessUsage(vm.identity)?.cpuMs, signal);

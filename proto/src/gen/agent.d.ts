@@ -2800,6 +2800,9 @@ export namespace sandboxd {
                 /** Trust subjectHash. */
                 subjectHash: string;
 
+                /** Trust isRehearsal. */
+                isRehearsal: boolean;
+
                 /**
                  * Creates a new Trust instance using the specified properties.
                  * @param [properties] Properties to set
@@ -2837,6 +2840,9 @@ export namespace sandboxd {
 
                     /** Trust subjectHash */
                     subjectHash?: (string|null);
+
+                    /** Trust isRehearsal */
+                    isRehearsal?: (boolean|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -6964,6 +6964,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @typedef {Object} sandboxd.agent.v1.Trust.$Properties
                  * @property {string|null} [certificate] Trust certificate
                  * @property {string|null} [subjectHash] Trust subjectHash
+                 * @property {boolean|null} [isRehearsal] Trust isRehearsal
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -7012,6 +7013,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Trust.prototype.subjectHash = "";
 
                 /**
+                 * Trust isRehearsal.
+                 * @member {boolean} isRehearsal
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @instance
+                 */
+                Trust.prototype.isRehearsal = false;
+
+                /**
                  * Creates a new Trust instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Trust
@@ -7047,6 +7056,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 1, wireType 2 =*/10).string(message.certificate);
                     if (message.subjectHash != null && $Object.hasOwnProperty.call(message, "subjectHash") && message.subjectHash !== "")
                         writer.uint32(/* id 2, wireType 2 =*/18).string(message.subjectHash);
+                    if (message.isRehearsal != null && $Object.hasOwnProperty.call(message, "isRehearsal") && message.isRehearsal !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.isRehearsal);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -7107,6 +7118,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.subjectHash = value;
                                 else
                                     delete message.subjectHash;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.isRehearsal = value;
+                                else
+                                    delete message.isRehearsal;
                                 continue;
                             }
                         }

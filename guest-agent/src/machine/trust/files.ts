@@ -10,8 +10,10 @@ import { addon, NO_DIRECTORY } from '../../native/addon.ts';
 
 const { O_NOCTTY, O_NONBLOCK, O_RDWR, S_IFMT, S_IFREG } = constants;
 const { ENOENT, ENOTDIR, ELOOP, EEXIST } = system.errno;
+const WRITING = O_RDWR | O_NONBLOCK | O_NOCTTY;
 const ABSENT: readonly number[] = [-ENOENT, -ENOTDIR, -ELOOP, SPECIAL];
 const MODE = 0o644;
+const MODE_BITS = 0o7777;
 const TEMPORARY = '.sandboxd-new';
 
 const status = newStatus();
@@ -42,7 +44,7 @@ export function readSmall(path: string, maxBytes: number): Buffer | undefined {
 
 /** Replaces the end of a regular file, which is `before` now, from a position on. AgentError if that fails. */
 export function replaceEnd(path: string, before: Buffer, at: number, end: string): void {
-  const fd = must(addon.openBeneath(NO_DIRECTORY, path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0), path);
+  const fd = must(addon.openBeneath(NO_DIRECTORY, path, WRITING, 0), path);
   try {
     must(addon.statusOf(fd, status), path);
     if (!isRegular() || sizeOf(status) !== before.length)
@@ -56,6 +58,19 @@ export function replaceEnd(path: string, before: Buffer, at: number, end: string
   } finally {
     addon.close(fd);
   }
+}
+
+/** Has the kernel copy a regular file to the writable layer, if it is not there. AgentError if that fails. */
+export function makeOwn(path: string): void {
+  addon.close(must(addon.openBeneath(NO_DIRECTORY, path, WRITING, 0), path));
+}
+
+/** The same for a directory, if there is one: a change of its mode does it, also to the mode that it has. */
+export function makeOwnDirectory(path: string): void {
+  const fd = addon.openFile(path, status);
+  if (fd < 0) return;
+  if (isDirectoryStatus(status)) addon.changeMode(fd, modeOf(status) & MODE_BITS);
+  addon.close(fd);
 }
 
 /** Makes it this file, unless it has this content already. AgentError if that fails. */

@@ -1,7 +1,8 @@
 // The authority of inspected TLS that the guest trusts at present, and the variables that lead programs to it.
-import { AgentError, type Trust } from '@sandboxd/proto';
+import { AgentError } from '@sandboxd/proto';
 import { logError } from '../../lib/log.ts';
 import { type Authority, type Installed, installAuthority } from './install.ts';
+import { rehearse } from './rehearsal.ts';
 
 /** Programs use this file instead of what they have, so it is never the authority alone. */
 const BUNDLE_VARIABLES = [
@@ -36,7 +37,7 @@ export function trustVariables(): typeof variables {
 }
 
 /** Throws AgentError for a field that is out of range. */
-export function checkTrust({ certificate, subjectHash }: Trust): void {
+export function checkTrust({ certificate, subjectHash }: Authority): void {
   if (certificate === '') return;
   const isOne = /^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+\n-----END CERTIFICATE-----\n$/.test(
     certificate,
@@ -55,7 +56,7 @@ type Options = {
 };
 
 /** Returns what it could not do. Throws AgentError if programs cannot be led to the authority at all. */
-export function applyTrust(trust: Trust | undefined, options: Options): { problems: string[] } {
+export function applyTrust(trust: Authority | undefined, options: Options): { problems: string[] } {
   if (trust === undefined || trust.certificate === '') {
     variables = [];
     return { problems: [] };
@@ -70,6 +71,21 @@ export function applyTrust(trust: Trust | undefined, options: Options): { proble
     ...OWN_VARIABLES.map((name) => [name, ownPath] as const),
   ];
   return { problems: isLast ? [] : [...problems] };
+}
+
+/**
+ * Runs what `applyTrust` will in a copy of this guest. Trusts nothing, and does nothing where an authority is trusted.
+ */
+export function rehearseTrust(root?: string): void {
+  if (last !== undefined) return;
+  try {
+    rehearse((authority, scratch) => applyTrust(authority, { isThorough: true, root: scratch }), root);
+  } catch (error) {
+    logError('authority of inspected TLS', error);
+  } finally {
+    last = undefined;
+    variables = [];
+  }
 }
 
 function install({ certificate, subjectHash }: Authority, root: string | undefined): State {

@@ -6,6 +6,8 @@ import {
   isDirectory,
   makeDirectory,
   makeLink,
+  makeOwn,
+  makeOwnDirectory,
   readLink,
   readSmall,
   replaceEnd,
@@ -92,6 +94,22 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
   const bundlePath = first === undefined ? join(own, `${NAME}-bundle.crt`) : join(root, first);
   if (first === undefined) writeSmall(bundlePath, `${findRoots(root)}\n${MARK}${certificate}`);
   return { ownPath, bundlePath, problems };
+}
+
+/**
+ * Does what needs no authority: what is read is in memory then, and bundles and directories are on the writable layer,
+ * each as it is.
+ */
+export function prepareForAuthority(root = ''): void {
+  for (const path of [...BUNDLES, ...JAVA_STORES]) {
+    try {
+      const found = readSmall(join(root, path), MAX_BUNDLE_BYTES);
+      if (found?.includes(BEGIN)) makeOwn(join(root, path));
+    } catch {
+      // Reported when it is to be written.
+    }
+  }
+  for (const path of [...ANCHORS, HASHED]) makeOwnDirectory(join(root, path));
 }
 
 /** Whether it is a bundle, which now has the authority. */

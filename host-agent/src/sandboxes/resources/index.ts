@@ -14,8 +14,7 @@ const RESOURCES: readonly Resource[] = [authority, log, files, network, vmm, age
  * to a create.
  */
 export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [
-  [authority],
-  [log, files, network],
+  [authority, log, files, network],
   [vmm],
   [agent],
 ];

@@ -1,12 +1,10 @@
 // The authority of inspected TLS in root file systems of each kind, also hostile ones.
 import '../support/addon-dir.ts';
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -16,43 +14,25 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import t, { type Test } from 'tap';
+import { join } from 'node:path';
+import t from 'tap';
 import { completeEnvironment } from '../../../../guest-agent/src/exec/environment.ts';
-import { applyTrust, checkTrust, trustVariables } from '../../../../guest-agent/src/machine/trust/index.ts';
+import {
+  applyTrust,
+  checkTrust,
+  rehearseTrust,
+  trustVariables,
+} from '../../../../guest-agent/src/machine/trust/index.ts';
 import { installAuthority } from '../../../../guest-agent/src/machine/trust/install.ts';
-import { withAuthority } from '../../../../guest-agent/src/machine/trust/java.ts';
-import { makeAuthority, subjectHash } from '../../../../host-agent/src/network/authority/index.ts';
+import { makeAuthority } from '../../../../host-agent/src/network/authority/index.ts';
+import { DEBIAN, makeRoot, stateOf, toTrust } from '../support/roots.ts';
 
-const toTrust = async (id: string) => {
-  const { certificate } = await makeAuthority(id);
-  return { certificate, subjectHash: subjectHash(certificate) };
-};
 const ours = await toTrust('sbx_1');
 const other = await toTrust('sbx_2');
 const { certificate: ROOT } = await makeAuthority('root');
-const DEBIAN = 'etc/ssl/certs/ca-certificates.crt';
 
-/** A root file system with these files. */
-const makeRoot = (t: Test, files: Readonly<Record<string, string>>): string => {
-  const root = mkdtempSync(join(tmpdir(), 'trust-test-'));
-  mkdirSync(join(root, 'run/sandbox'), { recursive: true });
-  t.teardown(() => rmSync(root, { recursive: true }));
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), text);
-  }
-  return root;
-};
 const count = (text: string, part: string) => text.split(part).length - 1;
 const read = (root: string, path: string) => readFileSync(join(root, path), 'utf8');
-/** Every file with what shows a change. */
-const stateOf = (root: string) =>
-  (readdirSync(root, { recursive: true }) as string[]).sort().map((path) => {
-    const { ino, mtimeMs, size, mode } = lstatSync(join(root, path));
-    return [path, ino, mtimeMs, size, mode];
-  });
 
 t.test('Debian: the bundle, a link by hash, and what makes the bundle again', async (t) => {
   const root = makeRoot(t, { [DEBIAN]: ROOT, 'usr/local/share/x': '' });
@@ -218,6 +198,28 @@ t.test('a disk that is full or read-only leaves every file whole', async (t) => 
   t.equal(later.bundlePath, join(root, DEBIAN));
 });
 
+t.test('a rehearsal changes nothing and trusts nothing', async (t) => {
+  const files = { [DEBIAN]: ROOT, 'usr/local/share/x': '', 'etc/ssl/ca-bundle.pem': 'no certificates' };
+  const root = makeRoot(t, files);
+  symlinkSync('/dev/zero', join(root, 'etc/ssl/cert.pem'));
+  const before = stateOf(root).filter(([path]) => path !== 'run/sandbox');
+  rehearseTrust(root);
+  t.same(
+    stateOf(root).filter(([path]) => path !== 'run/sandbox'),
+    before,
+  );
+  t.same(trustVariables(), []);
+  const broken = makeRoot(t, { 'run/sandbox/rehearsal': '' });
+  t.doesNotThrow(() => rehearseTrust(broken), 'a guest that cannot is saved without');
+  t.same(readdirSync(join(broken, 'run/sandbox')), []);
+  rehearseTrust(root);
+  t.same(applyTrust(other, { isThorough: false, root }), { problems: [] });
+  rehearseTrust(root);
+  t.equal(count(read(root, DEBIAN), other.certificate), 1, 'what is trusted stays so');
+  t.ok(trustVariables().length > 0);
+  applyTrust(undefined, { isThorough: false, root });
+});
+
 t.test('variables are there while something is inspected', async (t) => {
   const root = makeRoot(t, { [DEBIAN]: ROOT });
   t.same(trustVariables(), []);
@@ -263,75 +265,4 @@ t.test('what is not one certificate is refused', async (t) => {
     code: 'internal',
     message: /inspected TLS/,
   });
-});
-
-/** A store of Java with these certificates, as its format (JKS) has them. */
-function makeStore(aliases: readonly string[], password = 'changeit'): Buffer {
-  const text = (value: string) => {
-    const length = Buffer.alloc(2);
-    length.writeUInt16BE(value.length);
-    return Buffer.concat([length, Buffer.from(value)]);
-  };
-  const number = (value: number) => {
-    const bytes = Buffer.alloc(4);
-    bytes.writeUInt32BE(value);
-    return bytes;
-  };
-  const der = Buffer.from('a certificate');
-  const entries = aliases.map((alias) =>
-    Buffer.concat([number(2), text(alias), Buffer.alloc(8), text('X.509'), number(der.length), der]),
-  );
-  const body = Buffer.concat([number(0xfeedfeed), number(2), number(entries.length), ...entries]);
-  const key = Buffer.from(password, 'utf16le').swap16();
-  const digest = createHash('sha1').update(key).update('Mighty Aphrodite').update(body).digest();
-  return Buffer.concat([body, digest]);
-}
-
-t.test('Java: one more certificate in its store, once, and in place of an earlier one', async (t) => {
-  const path = 'etc/ssl/certs/java/cacerts';
-  const root = makeRoot(t, { [DEBIAN]: ROOT, [path]: '' });
-  const before = makeStore(['debian:one.pem', 'debian:two.pem']);
-  writeFileSync(join(root, path), before);
-  t.same(installAuthority(ours, root).problems, []);
-  const first = readFileSync(join(root, path));
-  const der = (certificate: string) => Buffer.from(certificate.split('\n').slice(1, -2).join(''), 'base64');
-  t.equal(first.readUInt32BE(8), 3);
-  t.ok(first.includes(der(ours.certificate)) && first.includes('sandboxd-egress'));
-  t.ok(first.subarray(12).indexOf(before.subarray(12, -20)) === 0, 'the others stay as they are');
-  const state = stateOf(root);
-  installAuthority(ours, root);
-  t.same(stateOf(root), state, 'nothing is written twice');
-  installAuthority(other, root);
-  const second = readFileSync(join(root, path));
-  t.equal(second.readUInt32BE(8), 3);
-  t.notOk(second.includes(der(ours.certificate)));
-  t.ok(second.includes(der(other.certificate)));
-});
-
-t.test('Java: what is in another format, cut off or false is left as it is', async (t) => {
-  const good = makeStore(['a']);
-  const lying = Buffer.from(good);
-  lying.writeUInt32BE(9, 8);
-  for (const store of [
-    Buffer.alloc(0),
-    Buffer.from('x'),
-    good.subarray(0, -1),
-    good.subarray(0, 40),
-    lying,
-    makeStore(['a'], 'another'),
-    Buffer.concat([good, good]),
-    Buffer.from([0x30, 0x82, 1, 2, ...good]),
-  ]) {
-    t.equal(withAuthority(store, Buffer.from('der')), undefined);
-    const path = 'opt/java/openjdk/lib/security/cacerts';
-    const root = makeRoot(t, { [DEBIAN]: ROOT, [path]: '' });
-    writeFileSync(join(root, path), store);
-    t.same(installAuthority(ours, root).problems, []);
-    t.same(readFileSync(join(root, path)), store);
-  }
-  const link = makeRoot(t, { [DEBIAN]: ROOT, elsewhere: '', 'etc/ssl/certs/java/x': '' });
-  writeFileSync(join(link, 'elsewhere'), good);
-  symlinkSync('/elsewhere', join(link, 'etc/ssl/certs/java/cacerts'));
-  t.same(installAuthority(ours, link).problems, []);
-  t.same(readFileSync(join(link, 'elsewhere')), good);
 });

@@ -51,6 +51,10 @@ async function warmed(hasRoot: boolean, { stays = 0, services = 0 } = {}) {
   const guest = {
     reconnect: async (name: string) => void requests.push(`connect ${name}`),
     setIdentity: async ({ sandboxId }: { sandboxId: string }) => void requests.push(`identity ${sandboxId}`),
+    trust: async (trust: unknown) => {
+      requests.push(`trust ${JSON.stringify(trust)}`);
+      return [];
+    },
     stats: async () => ({ execCgroups: services + (looks++ > 0 ? stays : 0) }),
     exec: (
       { cmd, tty, timeout_s }: { cmd: string[]; tty?: { cols: number; rows: number }; timeout_s: number },
@@ -80,7 +84,10 @@ async function warmed(hasRoot: boolean, { stays = 0, services = 0 } = {}) {
 
 t.test('a guest runs what its copies will run, twice', async (t) => {
   const one = ['ld-linux-x86-64.so.2 --help, 60 s', 'consumed 4'];
-  const round = (at: number, ...commands: string[]) => [`connect warm-${at}`, 'identity sbx_1', ...commands];
+  const round = (at: number, ...commands: string[]) => [
+    ...[`connect warm-${at}`, 'identity sbx_1', 'trust {"isRehearsal":true}'],
+    ...commands,
+  ];
   const ofRoot = ['true, 60 s', 'consumed 4', 'sh -c true | true, 60 s', 'consumed 4'];
   const kinds = [
     `${one[0]}, with input`,
