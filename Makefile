@@ -104,8 +104,8 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
 
 test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig CHAOS=seconds)
-	@for name in fleet fleet-e2b fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile fleet-identity \
-		fleet-partition fleet-store; do \
+	@for name in fleet fleet-e2b fleet-e2b-templates fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile \
+		fleet-identity fleet-partition fleet-store; do \
 		$(NODE) test/http/$$name.test.ts || exit 1; \
 	done
 	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts

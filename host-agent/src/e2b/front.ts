@@ -32,7 +32,7 @@ import { answerOwner, isOwnerRequest } from './owner.ts';
 import { refuse } from './port-access.ts';
 import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
-import { findTarget, hostOf, KNOWN, RPC } from './target.ts';
+import { findTarget, hostOf, KNOWN, RPC, toBaseUrl } from './target.ts';
 import type { Builder } from './templates/builder.ts';
 import type { Catalogue } from './templates/find-template.ts';
 
@@ -170,18 +170,14 @@ export class E2bFront implements ServedGateway {
       app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
     serveSandboxes(app, context, (id) => builder.isHidden(id));
     serveSnapshots(app, context);
-    serveTemplates(app, context, { catalogue, builder, baseUrl: (c) => this.#baseUrl(c) });
+    serveTemplates(app, context, {
+      ...{ catalogue, builder },
+      baseUrl: (c) => toBaseUrl(c.env.incoming, this.#options.addresses.scheme),
+      isQuestion: ({ env: { incoming } }) =>
+        incoming !== undefined && this.#options.isQuestion?.(incoming) === true,
+    });
     serveExtras(app, context);
     return app;
-  }
-
-  /** As the client of a request has reached it. */
-  #baseUrl(c: HttpContext): string {
-    const host = headerOf(c, 'host') ?? 'localhost';
-    const isEncrypted = (c.env.incoming?.socket as { readonly encrypted?: boolean } | undefined)?.encrypted;
-    // A proxy in front of the daemon may have the certificate of its name.
-    const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
-    return `${isEncrypted || (isName && this.#options.addresses.scheme === 'https') ? 'https' : 'http'}://${host}`;
   }
 
   #authenticate(c: HttpContext, authenticator: Authenticator): Promise<Principal> {

@@ -42,6 +42,15 @@ export function hostOf(request: IncomingMessage): string {
   return hosts[0] ?? '';
 }
 
+/** Of the front, as the client of a request has reached it. */
+export function toBaseUrl(request: IncomingMessage | undefined, scheme: Addresses['scheme']): string {
+  const { host = 'localhost' } = request?.headers ?? {};
+  const isEncrypted = (request?.socket as { readonly encrypted?: boolean } | undefined)?.encrypted;
+  // A proxy in front of the daemon may have the certificate of its name.
+  const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
+  return `${isEncrypted || (isName && scheme === 'https') ? 'https' : 'http'}://${host}`;
+}
+
 function findSought(request: IncomingMessage, addresses: Addresses): Sought | undefined {
   const host = hostOf(request);
   const sought = addresses.find(host, request.headers);
