@@ -53,8 +53,11 @@ export class E2bHosts {
   }
 
   async find(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
-    const authorization = toAuthorization(request);
-    return await this.#callers.find({ headers: { ...request.headers, authorization } }, signal);
+    return await this.#callers.find(toRest(request), signal);
+  }
+
+  identify(request: Pick<IncomingMessage, 'headers'>): Pick<Caller, 'digest' | 'hasKey'> {
+    return this.#callers.identify(toRest(request));
   }
 
   async send(
@@ -129,6 +132,10 @@ export class E2bHosts {
     );
     return asked.flat()[0];
   }
+}
+
+function toRest(request: Pick<IncomingMessage, 'headers'>): Pick<IncomingMessage, 'headers'> {
+  return { headers: { ...request.headers, authorization: toAuthorization(request) } };
 }
 
 /** Of a client of E2B, as the REST interface takes it. */
