@@ -24,6 +24,7 @@ import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
+import { AskLimits } from './ask-limits.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { answer, Creates } from './creates.ts';
 import { E2bHosts, toAuthorization } from './e2b-hosts.ts';
@@ -33,7 +34,7 @@ import { nameClient } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
 import { KeyedRequests, signalOf } from './keyed.ts';
-import { AskLimits, Parked } from './parked.ts';
+import { Parked } from './parked.ts';
 import { pass } from './pass.ts';
 import { type FoundPlace, Places } from './places.ts';
 

@@ -1,11 +1,10 @@
 // Where a sandbox is: in the map, or in the engine, which may know it earlier.
 import type { IncomingMessage } from 'node:http';
-import { RateLimits } from '../../ingress/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
-import { TokenBucket } from '../../lib/token-bucket.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
+import { AskLimits } from './ask-limits.ts';
 import { type Caller, type Callers, RefusedCaller } from './callers.ts';
 
 /** Another gateway may have made it just now. */
@@ -14,10 +13,6 @@ const UNKNOWN_WAIT_MS = 250;
 const ASK_MS = 1000;
 /** A host lets a client that guesses keys wait for 10 s. */
 const CHECK_MS = 13_000;
-/** Ids that the map does not know, for which one key may have the engine asked; bursts are ten times as many. */
-const ASKED_PER_S = 5;
-/** Of all keys together. */
-const ALL_ASKED_PER_S = 50;
 /** A key that a host refused is refused again without a question for this time. */
 const REFUSED_MS = 2000;
 const MAX_REFUSED = 1000;
@@ -33,9 +28,7 @@ export type PlacesDeps = {
 /** Has the engine asked once before a sandbox is unknown: only for keys that a host accepts, and so often. */
 export class Places {
   readonly #deps: PlacesDeps;
-  readonly #limits = new RateLimits({ clientPerS: ASKED_PER_S, sandboxPerS: 0 });
-  readonly #all = new TokenBucket(ALL_ASKED_PER_S, ALL_ASKED_PER_S * 10);
-
+  readonly #limits = new AskLimits();
   /** By the digest of the key. */
   readonly #refused = new Map<string, { readonly error: RefusedCaller; readonly untilMs: number }>();
 
@@ -67,8 +60,7 @@ export class Places {
     const { catalogue } = this.#deps;
     const signal = AbortSignal.timeout(ASK_MS);
     const { tenant, digest } = await raceSignal(check(), signal);
-    this.#limits.countClient(digest);
-    if (!this.#all.take()) throw new AppError('exhausted', 'the engine is asked too often');
+    this.#limits.count(digest, tenant);
     return await catalogue.find(id, tenant, signal);
   }
 

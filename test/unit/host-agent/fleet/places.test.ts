@@ -1,6 +1,7 @@
 // Where a sandbox is, between what the map knows and what the engine says.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { AskLimits } from '../../../../host-agent/src/fleet/front/ask-limits.ts';
 import { identify, RefusedCaller } from '../../../../host-agent/src/fleet/front/callers.ts';
 import { chooseImportHost } from '../../../../host-agent/src/fleet/front/import-host.ts';
 import { findPlace, Places } from '../../../../host-agent/src/fleet/front/places.ts';
@@ -83,6 +84,30 @@ t.test('whatever is wrong with a sandbox, a key that a host refuses late hears o
   const places = new Places({ map: maps[0]!, callers: { find: silent, identify: of }, catalogue });
   const asked = places.find(id, { headers: { authorization: 'Bearer one' } });
   await t.rejects(asked, { code: 'exhausted', message: /has not named all/ });
+});
+
+t.test('the keys of one tenant leave look-ups for others', (t) => {
+  const limits = new AskLimits();
+  const take = (client: string, tenant?: string): boolean => {
+    try {
+      limits.count(client, tenant);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const count = (prefix: string, tenant?: string): number => {
+    let taken = 0;
+    for (let n = 0; n < 1000; n++) if (take(`${prefix}${n}`, tenant)) taken += 1;
+    return taken;
+  };
+  const taken = count('a', 'acme');
+  t.ok(taken >= 250 && taken < 500, `${taken}`);
+  t.ok(take('b', 'other'));
+  t.ok(take('c'), 'one without a tenant');
+  t.ok(count('d') > 100);
+  t.notOk(take('e', 'third'), 'all together have a limit, too');
+  t.end();
 });
 
 t.test('the host of an import is chosen without a digest for each comparison', (t) => {
