@@ -238,6 +238,7 @@ export class Fleet {
     sweepMs?: number;
     unboundMs?: number;
     lostMs?: number;
+    takingMs?: number;
     console?: ConsoleFiles;
   } = {}) {
     const { seal } = this;
