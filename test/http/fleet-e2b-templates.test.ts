@@ -1,9 +1,10 @@
 // Templates of clients of E2B at the gateway of a fleet: each is built on one host, and found there.
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { OPERATOR } from '../../host-agent/src/keys/index.ts';
 import { serveE2bDoor } from '../support/fleet/doors.ts';
-import { type FleetHost, startFleet } from '../support/fleet/fleet.ts';
+import { Fleet, type FleetHost, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import type { Json } from './e2b-front.ts';
@@ -243,3 +244,66 @@ t.test('nothing else takes the name of a template whose host is gone', async (t)
   t.same([listed.json, listed.headers.get('sandboxd-unreachable-hosts')], [[], holder!.name]);
   t.equal(hosts.length, 3);
 });
+
+async function buildInCluster(t: Test): Promise<void> {
+  const run = randomBytes(3).toString('hex');
+  const namespace = `fleet-builds-${run}`;
+  const fleet = new Fleet(t, undefined, namespace);
+  const client = fleet.client();
+  const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } };
+  await client.request({ method: 'POST', path: '/api/v1/namespaces', body });
+  const names = ['f', 'g'].map((name) => `${name}-${run}`);
+  t.teardown(async () => {
+    for (const path of [...names.map((name) => `/api/v1/nodes/${name}`), `/api/v1/namespaces/${namespace}`])
+      await client.request({ method: 'DELETE', path }).catch(() => undefined);
+  });
+  const keyring = await openKeyring(t);
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const hosts: FleetHost[] = [];
+  for (const name of names)
+    hosts.push(await fleet.host(name, { authenticator: keyring.authenticator, e2b: keyring }));
+  for (const { daemon } of hosts) daemon.host.agentFaults = { hasNoFiles: true };
+  const url = await serveE2bDoor(t, await fleet.gateway());
+  const ask = async (method: string, path: string, body?: object) => {
+    const response = await fetch(new URL(path, url), {
+      method,
+      headers: { 'x-api-key': key, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const json: Json = /^[[{]/.test(text) ? JSON.parse(text) : undefined;
+    return { status: response.status, text, json };
+  };
+  const eventually = async (isTrue: () => Promise<boolean>, what: string): Promise<void> => {
+    for (const endMs = performance.now() + scaled(60_000); !(await isTrue()); await sleep(100))
+      if (performance.now() > endMs) throw new Error(`timed out waiting for ${what}`);
+  };
+  let ids: Json;
+  await eventually(async () => {
+    const asked = await ask('POST', '/v3/templates', { name: 'app' });
+    if (asked.status === 202) ids = asked.json;
+    return asked.status === 202;
+  }, 'hosts that are ready');
+  const at = `${ids.templateID}/builds/${ids.buildID}`;
+  // The service account of a new namespace, without which no pod is accepted, is made by controllers.
+  await eventually(
+    async () => (await ask('POST', `/v2/templates/${at}`, { fromTemplate: 'base' })).status === 202,
+    'a place',
+  );
+  let status = '';
+  await eventually(async () => {
+    status = (await ask('GET', `/templates/${at}/status`)).json.status;
+    return status === 'ready' || status === 'error';
+  }, 'the end of the build');
+  t.equal(status, 'ready');
+  const made = await ask('POST', '/sandboxes', { ...BODY, templateID: 'app' });
+  t.equal(made.status, 201, made.text);
+  t.equal((await ask('DELETE', `/sandboxes/${made.json.sandboxID}`)).status, 204);
+  await eventually(async () => {
+    const path = `/api/v1/namespaces/${namespace}/pods`;
+    const { items } = (await client.request({ method: 'GET', path })) as { items: object[] };
+    return items.length === 0;
+  }, 'no pods');
+}
+
+if (process.env.KUBE !== undefined) t.test('a build in a real control plane', buildInCluster);
