@@ -16,7 +16,7 @@ import {
   TOKEN_HEADERS,
 } from '../../host-agent/src/e2b/index.ts';
 import { CLIENT_HEADER } from '../../host-agent/src/fleet/index.ts';
-import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
+import { ANY_PLACE, Cors, type HttpApp, type Placement } from '../../host-agent/src/http/index.ts';
 import {
   Addresses,
   Gateway,
@@ -79,6 +79,7 @@ export async function serveE2b(
     daemon,
     clientOf,
     isQuestion,
+    placement = ANY_PLACE,
   }: {
     readonly app: HttpApp;
     readonly sandboxes: SandboxHost;
@@ -89,6 +90,7 @@ export async function serveE2b(
     /** Of a host in a fleet. */
     readonly clientOf?: E2bFrontOptions['clientOf'];
     readonly isQuestion?: E2bFrontOptions['isQuestion'];
+    readonly placement?: Placement;
   },
 ): Promise<E2b> {
   const log = pino({ level: 'silent' });
@@ -115,7 +117,16 @@ export async function serveE2b(
     ownerOfSnapshot: (id: string) => daemon?.manager.snapshots.findOwner(id),
   };
   const isValid = (principal: Principal): boolean => records.isValid(principal);
-  const builder = new Builder({ store: keyring.store, dataDir, catalogue, isValid, log });
+  const isDraining = (): boolean => daemon?.manager.moves.drain.isOn === true;
+  const builder = new Builder({
+    store: keyring.store,
+    dataDir,
+    catalogue,
+    isValid,
+    isDraining,
+    placement,
+    log,
+  });
   if (daemon !== undefined) forgetDeleted(daemon.events, { records, templates: catalogue.records, log });
   const rest = new Rest(app);
   await builder.start(rest);

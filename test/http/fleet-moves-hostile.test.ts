@@ -42,6 +42,31 @@ for (const [what, method, key] of [
     t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
   });
 
+t.test('a host that does not come to an end with what it takes holds no delete', async (t) => {
+  const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
+  const { url: impatient } = await fleet.gateway({ takingMs: 100 });
+  cordon('h0');
+  await until(() => fleet.api.objects.list('pods').length === 2, 'a pod waits');
+  const held = holdFetches(s3);
+  const b = await host('h1');
+  await fleet.ready(2);
+  const pod = fleet.api.objects.list('pods').find(({ spec }) => spec.nodeName === undefined);
+  if (pod === undefined) throw new Error('no pod waits');
+  fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1' } });
+  await held.begun();
+  const path = `/sandboxes/${id}`;
+  t.match(await ask(url, 'DELETE', path), { status: 503 }, 'for a time it is for that host');
+  let status = 503;
+  for (let tries = 0; status === 503 && tries < 200; tries++) {
+    await sleep(100);
+    status = (await ask(impatient, 'DELETE', path)).status;
+  }
+  t.equal(status, 204);
+  held.release();
+  await until(() => fleet.api.objects.list('pods').length === 0, 'no place');
+  t.same([a.daemon.manager.list(), b.daemon.manager.list()], [[], []]);
+});
+
 t.test('a place that goes while its sandbox is fetched: the sandbox stays where it was', async (t) => {
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
   cordon('h0');

@@ -18,7 +18,7 @@ const WHO = 'cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id'
 
 /** Settings of a bucket. */
 async function prepareStore(t: Test) {
-  const { url } = await startS3(t);
+  const url = process.env.S3 ?? (await startS3(t)).url;
   const { bucket, prefix, endpoint, keyFile = '', credentialsFile = '' } = makeStoreSettings(t, url);
   const flags = [
     ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],

@@ -36,6 +36,7 @@ export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
   readonly authenticator: Authenticator;
   readonly clientOf: OpenedFleet['clientOf'];
   readonly isQuestion: OpenedFleet['isQuestion'];
+  readonly placement: OpenedFleet['placement'];
   readonly certificate: Certificate | undefined;
   /** The REST interface. */
   readonly app: HttpApp;
@@ -80,6 +81,8 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     dataDir: config.dataDir,
     catalogue,
     isValid: (principal) => records.isValid(principal),
+    isDraining: () => sandboxes.moves.drain.isOn,
+    placement: deps.placement,
     log,
   });
   const rest = new Rest(deps.app);

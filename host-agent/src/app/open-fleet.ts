@@ -102,6 +102,10 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       if (agent !== undefined) return await agent.admit(request);
       throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });
     },
+    hold: (request) => {
+      if (agent !== undefined) return agent.hold(request);
+      throw new AppError('exhausted', 'this host joins its fleet just now', { retryAfterS: 1 });
+    },
   };
   const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';

@@ -14,7 +14,6 @@ import {
   headerOf,
 } from '../http/context.ts';
 import { type AuditSink, audit, auditRefusal, newRequestId } from '../http/middleware.ts';
-import { toPath } from '../http/serve-routes.ts';
 import { type ClientOf, nameClient } from '../http/server/client-address.ts';
 import {
   type AllowedHost,
@@ -22,17 +21,9 @@ import {
   findExcess,
   findRefusal,
   HostNames,
-  malformed,
-  readHosts,
 } from '../http/server/request-check.ts';
 import { answerDirectly, toResponse } from '../http/server/responses.ts';
-import {
-  ADDRESS_HEADERS,
-  type Addresses,
-  type Gateway,
-  type ServedGateway,
-  type Sought,
-} from '../ingress/index.ts';
+import type { Addresses, Gateway, ServedGateway } from '../ingress/index.ts';
 import { ANONYMOUS, type Principal } from '../keys/index.ts';
 import { AppError, isAppError } from '../lib/errors.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
@@ -49,6 +40,7 @@ import { answerOwner, isOwnerRequest } from './owner.ts';
 import { refuse } from './port-access.ts';
 import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
+import { findTarget, hostOf, KNOWN, RPC, toBaseUrl } from './target.ts';
 import type { Builder } from './templates/builder.ts';
 import type { Catalogue } from './templates/find-template.ts';
 
@@ -186,19 +178,16 @@ export class E2bFront implements ServedGateway {
       app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
     serveSandboxes(app, context, (id) => builder.isHidden(id));
     serveSnapshots(app, context);
-    serveTemplates(app, context, { catalogue, builder, baseUrl: (c) => this.#baseUrl(c) });
+    serveTemplates(app, context, {
+      ...{ catalogue, builder },
+      baseUrl: (c) => toBaseUrl(connectionOf(c).incoming, this.#options.addresses.scheme),
+      isQuestion: (c) => {
+        const { incoming } = connectionOf(c);
+        return incoming !== undefined && this.#options.isQuestion?.(incoming) === true;
+      },
+    });
     serveExtras(app, context);
     return app;
-  }
-
-  /** As the client of a request has reached it. */
-  #baseUrl(c: HttpContext): string {
-    const host = headerOf(c, 'host') ?? 'localhost';
-    const isEncrypted = (connectionOf(c).incoming?.socket as { readonly encrypted?: boolean } | undefined)
-      ?.encrypted;
-    // A proxy in front of the daemon may have the certificate of its name.
-    const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
-    return `${isEncrypted || (isName && this.#options.addresses.scheme === 'https') ? 'https' : 'http'}://${host}`;
   }
 
   #authenticate(c: HttpContext, authenticator: Authenticator): Promise<Principal> {
@@ -252,68 +241,4 @@ function finish(app: HttpApp): HttpApp {
     throw new E2bError(404, `there is no ${method} ${path.slice(0, 200)}`);
   });
   return app;
-}
-
-// What a request of a client of E2B is for: a port of a sandbox, envd, or the control plane.
-
-/** The port of envd in E2B's sandboxes. Nothing listens there; the front answers. */
-export const ENVD_PORT = 49983;
-/** Paths of E2B's interface that are known, but not served. */
-const KNOWN =
-  /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
-/** Of envd, where a request may name no sandbox. */
-const ENVD_PATHS: ReadonlySet<string> = new Set(['/files', '/health']);
-/** That a browser's preflight has too, which has no header that names the sandbox. */
-const ENVD_PREFLIGHTS: ReadonlySet<string> = new Set(['/envs', '/metrics']);
-const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
-
-type Target = {
-  readonly kind: 'port' | 'envd' | 'control';
-  readonly path: string;
-  /** Of a port, and of envd where the request names the sandbox. */
-  readonly sought?: Sought | undefined;
-};
-
-/** HttpError malformed. */
-export function findTarget(request: IncomingMessage, addresses: Addresses): Target {
-  const sought = findSought(request, addresses);
-  const path = toPath(request.url);
-  if (sought !== undefined && sought.port !== ENVD_PORT) return { kind: 'port', path, sought };
-  // URLs of files that are signed name no sandbox.
-  const isEnvd =
-    (sought !== undefined && !isForControl(request, path)) ||
-    ENVD_PATHS.has(path) ||
-    (request.method === 'OPTIONS' && (ENVD_PREFLIGHTS.has(path) || RPC.test(path)));
-  return isEnvd ? { kind: 'envd', path, sought } : { kind: 'control', path };
-}
-
-/** HttpError malformed. */
-function hostOf(request: IncomingMessage): string {
-  const hosts = readHosts(request);
-  if (hosts instanceof Error) throw hosts;
-  return hosts[0] ?? '';
-}
-
-function findSought(request: IncomingMessage, addresses: Addresses): Sought | undefined {
-  const host = hostOf(request);
-  const sought = addresses.find(host, request.headers);
-  const byName = addresses.find(host, {});
-  const names = ADDRESS_HEADERS.filter((name) => request.headers[name] !== undefined);
-  if (names.length > 0) {
-    // The header of an SDK is there beside a host name, too.
-    const byHeader = addresses.find('localhost', request.headers);
-    if (byHeader === undefined || (byName !== undefined && !isSame(byName, byHeader)))
-      throw malformed(`${names.join(' and ')} name no port of a sandbox, or another one than the host name`);
-  }
-  return sought;
-}
-
-/** An earlier Python SDK sends the headers of a sandbox with a request of the control plane. */
-function isForControl({ headers }: IncomingMessage, path: string): boolean {
-  const isNamed = ADDRESS_HEADERS.some((name) => headers[name] !== undefined);
-  return isNamed && headers['x-api-key'] !== undefined && KNOWN.test(path);
-}
-
-function isSame(a: Sought, b: Sought): boolean {
-  return a.port === b.port && 'id' in a && 'id' in b && a.id === b.id;
 }

@@ -15,6 +15,8 @@ export {
   type PlacedSize,
   type Placement,
   readParked,
+  readWanted,
+  WANTED_HEADER,
   writeParked,
 } from './placement.ts';
 export { toCreateOptions } from './routes/create-options.ts';

@@ -3,6 +3,8 @@
 
 /** Of the request of a gateway of the fleet. */
 export const PLACE_HEADER = 'sandboxd-place';
+/** Of an answer: nothing was begun, and the same request with a place of this size is carried out. */
+export const WANTED_HEADER = 'sandboxd-wanted-place';
 
 export type PlacedRequest = {
   /** The value of that header. */
@@ -56,6 +58,17 @@ export function readParked(text: string): ParkedPlace | undefined {
   };
 }
 
+export function writeWanted({ vcpus, memoryMib }: PlacedSize): string {
+  return `${vcpus} ${memoryMib}`;
+}
+
+/** Undefined for what no host writes. */
+export function readWanted(text: unknown): PlacedSize | undefined {
+  if (typeof text !== 'string') return undefined;
+  const [, vcpus, memoryMib] = /^(\d{1,4}) (\d{1,8})$/.exec(text) ?? [];
+  return vcpus === undefined ? undefined : { vcpus: Number(vcpus), memoryMib: Number(memoryMib) };
+}
+
 /** Routes that make sandboxes. */
 export const PLACED_ROUTES: ReadonlySet<string> = new Set(['createSandbox', 'forkSandbox', 'forkSnapshot']);
 
@@ -64,10 +77,13 @@ export interface Placement {
   readonly needsPlace: boolean;
   /** AppError conflict for a request whose place is not on this host, exhausted when the host takes no new work. */
   admit(request: PlacedRequest): Promise<Placed>;
+  /** Keeps places for a request that comes later, until it is disposed of. AppError forbidden, conflict. */
+  hold(request: Omit<PlacedRequest, 'size'>): Disposable;
 }
 
 /** Of a daemon that is in no fleet. */
 export const ANY_PLACE: Placement = {
   needsPlace: false,
   admit: async () => ({ [Symbol.dispose]: () => undefined }),
+  hold: () => ({ [Symbol.dispose]: () => undefined }),
 };

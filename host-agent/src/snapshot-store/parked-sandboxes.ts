@@ -10,6 +10,8 @@ const CLAIMS = 'claims/';
 const MAX_CLAIM_BYTES = 4096;
 /** In place of a host's token: the sandbox was deleted where it was. */
 const DELETED = 'deleted';
+/** Before the token of the host that it was to leave. */
+const RETURNED = 'returned ';
 
 export class ParkedSandboxes {
   readonly #bucket: Bucket;
@@ -40,10 +42,23 @@ export class ParkedSandboxes {
     return await this.claim(parkedId, DELETED, signal);
   }
 
-  /** Whether a delete claimed it: its manifest is of no use to any host. */
-  async isDeleted(parkedId: string, signal?: AbortSignal): Promise<boolean> {
+  /** By the host that it was to leave: no other host can have it from now on. As `claim`. */
+  async claimBack(parkedId: string, token: string, signal?: AbortSignal): Promise<boolean> {
+    if (await this.claim(parkedId, `${RETURNED}${token}`, signal)) return true;
+    // As earlier versions wrote it.
+    return (await this.readClaim(parkedId, signal)) === token;
+  }
+
+  /** Whether that is the holder that `readClaim` found. */
+  isBack(holder: string, token: string): boolean {
+    return holder === token || holder === `${RETURNED}${token}`;
+  }
+
+  /** Whether a delete, or its own host, claimed it: its manifest is of no use to any host. */
+  async isOver(parkedId: string, signal?: AbortSignal): Promise<boolean> {
     try {
-      return (await this.readClaim(parkedId, signal)) === DELETED;
+      const holder = await this.readClaim(parkedId, signal);
+      return holder === DELETED || holder?.startsWith(RETURNED) === true;
     } catch (error) {
       if (isAppError(error) && error.code === 'internal') return false;
       throw error;

@@ -149,11 +149,11 @@ export class StoreCollector {
       for (const { key, agoMs } of page) if (agoMs >= minAgeMs) await this.#bucket.remove(key, signal);
   }
 
-  /** What a delete could not remove: its claim keeps every host from it. */
+  /** What a delete, or a return, could not remove: its claim keeps every host from it. */
   async #removeDeleted(signal: AbortSignal): Promise<void> {
     const parked = new ParkedSandboxes(this.#bucket, this.#keys);
     const removeOne = async (id: string, signal: AbortSignal): Promise<void> => {
-      if (await parked.isDeleted(id, signal)) await this.#bucket.remove(manifestPath(id), signal);
+      if (await parked.isOver(id, signal)) await this.#bucket.remove(manifestPath(id), signal);
     };
     for await (const page of parked.list(signal)) await forEachAtOnce(page, MAX_REQUESTS, removeOne, signal);
   }

@@ -88,6 +88,10 @@ export class Fleet {
         if (agent === undefined) throw new Error('too early');
         return await agent.admit(request);
       },
+      hold: (request) => {
+        if (agent === undefined) throw new Error('too early');
+        return agent.hold(request);
+      },
     };
     const answers = new AnswerRecords(daemon.store, this.log);
     const { seal } = this;
@@ -116,6 +120,7 @@ export class Fleet {
       daemon,
       ...trusting(seal),
       ...(portHost && { portHost }),
+      placement,
     };
     const e2b = keyring && (await serveE2b(this.#t, { ...front, keyring }));
     const records = daemon.store.table<PlaceRecord>('fleet_places');
@@ -233,6 +238,7 @@ export class Fleet {
     sweepMs?: number;
     unboundMs?: number;
     lostMs?: number;
+    takingMs?: number;
     console?: ConsoleFiles;
   } = {}) {
     const { seal } = this;

@@ -52,6 +52,10 @@ export type AgentFaults = {
   endedServices?: number;
   /** Its service has ended with that code. */
   exitedWith?: number;
+  /** Its commands run until they are cancelled. */
+  neverExits?: boolean;
+  /** It has no single file; otherwise it does not know them. */
+  hasNoFiles?: boolean;
 };
 
 export class MemoryAgent {
@@ -175,6 +179,8 @@ export class MemoryAgent {
       else stream.started(0);
     } else if (request.serviceOutput) {
       // No output exists; a follower waits.
+    } else if (this.#faults.hasNoFiles) {
+      stream.finish({ error: { code: 'not_found', message: 'there is no such file' } });
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });
   }
 
@@ -190,7 +196,7 @@ export class MemoryAgent {
     const [verb, name = '', text = ''] = exec.cmd;
     const exit = (exitCode: number): void => stream.finish({ exec: { exitCode, durationUs: 1000 } });
     stream.handlers = { cancel: () => exit(-1) };
-    if (verb === 'wait') return;
+    if (verb === 'wait' || this.#faults.neverExits) return;
     if (verb === 'note') this.state = { ...this.state, notes: { ...this.state.notes, [name]: text } };
     const output = verb === 'recall' ? Buffer.from(this.state.notes[name] ?? 'nothing') : undefined;
     if (output === undefined) {

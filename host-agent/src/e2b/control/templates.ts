@@ -2,8 +2,9 @@
 import type { Hono, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { z } from 'zod';
-import { addressOf, type HttpContext, type HttpEnv } from '../../http/context.ts';
+import { addressOf, clientSignal, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
 import { readBody } from '../../http/input/body-source.ts';
+import { PLACE_HEADER, WANTED_HEADER, writeWanted } from '../../http/placement.ts';
 import { assertOperation, ownerOf, sharerOf } from '../../keys/index.ts';
 import { E2bError } from '../errors.ts';
 import { keyIdOf } from '../sandbox-records.ts';
@@ -40,13 +41,20 @@ export type TemplateDeps = {
   readonly builder: Builder;
   /** Of the front, as the client reached it. */
   readonly baseUrl: (c: HttpContext) => string;
+  /** Whether a gateway of the fleet asks by itself. */
+  readonly isQuestion: (c: HttpContext) => boolean;
 };
+
+const NEEDS_PLACE = {
+  code: 409,
+  message: 'this host is part of a fleet, whose gateway places builds; send the request to it',
+} as const;
 
 /** With a token in the path in place of a key. */
 export const UPLOAD_PATH = '/templates/:id/files/:hash/:token';
 
 export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps: TemplateDeps): void {
-  const { catalogue, builder, baseUrl } = deps;
+  const { catalogue, builder, baseUrl, isQuestion } = deps;
   const { records } = catalogue;
   const { requestsOf } = context;
 
@@ -82,8 +90,13 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
   });
 
   app.post('/v2/templates/:id/builds/:build', async (c) => {
-    const body = await readBodyAs(c, buildBody);
-    builder.begin(findBuild(c), toBuildRequest(body));
+    const build = findBuild(c);
+    const request = toBuildRequest(await readBodyAs(c, buildBody));
+    const place = headerOf(c, PLACE_HEADER);
+    builder.assertNew(build);
+    const size = place === undefined ? await builder.sizeOfPlace(build, request, clientSignal(c)) : undefined;
+    if (size === undefined) builder.begin(build, request, place);
+    else return c.json(NEEDS_PLACE, NEEDS_PLACE.code, { [WANTED_HEADER]: writeWanted(size) });
     return empty(202);
   });
 
@@ -118,6 +131,12 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     // Whether an image exists only a pull can tell.
     if (source.kind === 'image') throw new E2bError(404, `template '${alias}' not found`);
     return c.json({ templateID: alias, public: source.kind === 'profile' });
+  });
+
+  // A question of gateways, for a create that begins with it.
+  app.get('/sandboxd/templates/:id', (c) => {
+    if (!isQuestion(c)) throw new E2bError(404, 'there is no such path');
+    return c.json({ template: toFacts(records.find(c.get('principal'), c.req.param('id'))) });
   });
 
   const list = (c: HttpContext) => {
@@ -257,6 +276,13 @@ export function serveUploads(
     }
     return empty(200);
   });
+}
+
+function toFacts(template: Template | undefined) {
+  const builds = template?.builds.map(({ tags: own, vcpus, memoryMib, createdAtMs }) => {
+    return { tags: own, vcpus, memoryMib, createdAtMs };
+  });
+  return template && { id: template.id, createdAtMs: template.createdAtMs, builds };
 }
 
 /** JavaScript reads an answer without a length as JSON. */

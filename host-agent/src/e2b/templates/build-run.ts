@@ -1,7 +1,10 @@
 // One build: a sandbox gets the steps, is saved with its memory, and is deleted. Unless it succeeds, all of it goes.
 // Requests are those of the client: its policy, quotas and tenant hold, and the audit trail has them.
+
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { ForbiddenError } from '@sandboxd/client';
 import type { Caller } from '../../http/context.ts';
+import type { PlacedSize } from '../../http/placement.ts';
 import { mayDo, type Principal, policyOf } from '../../keys/index.ts';
 import { toTargets } from '../control/rules.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
@@ -19,6 +22,9 @@ const GRACE_S = 300;
 const BASE_IMAGE = /^(?:docker\.io\/)?e2bdev\/base(?::latest)?$/;
 const KEY_CHECK_MS = 5000;
 
+/** Of the sandbox of a build that waits for its turn. */
+export type HeldPlace = Disposable & { readonly header: string | undefined };
+
 export type BuildJob = {
   readonly id: string;
   readonly template: Template;
@@ -27,6 +33,8 @@ export type BuildJob = {
   readonly size: { readonly vcpus?: number; readonly memory_mib?: number };
   readonly log: BuildLog;
   readonly stop: AbortController;
+  /** In a fleet, once it was begun. */
+  readonly place: HeldPlace | undefined;
 };
 
 export type BuildRunnerOptions = {
@@ -34,6 +42,8 @@ export type BuildRunnerOptions = {
   readonly sandboxes: BuildSandboxes;
   readonly findArchive: (build: BuildJob, hash: string) => string;
   readonly isValid: (principal: Principal) => boolean;
+  /** Whether sandboxes leave this host, also those of builds. */
+  readonly isDraining: () => boolean;
 };
 
 type NamedSource = { readonly name: string; readonly source: Source };
@@ -51,6 +61,28 @@ export class BuildRunner {
     this.#rest = rest;
   }
 
+  /** Of the sandbox that it will have. What cannot be found fails when it runs. */
+  async sizeOf(build: BuildJob, request: BuildRequest, signal: AbortSignal): Promise<PlacedSize> {
+    const { vcpus = DEFAULT_VCPUS, memory_mib: memoryMib = DEFAULT_MEMORY_MIB } = build.size;
+    const requests = this.#as(build.caller, signal);
+    try {
+      const { source } = await this.#findSource(build, request, requests);
+      if (source.kind !== 'snapshot') return { vcpus, memoryMib };
+      const found = await requests.call('getSnapshot', { params: { id: source.id } });
+      return { vcpus: found.vcpus, memoryMib: found.memory_mib };
+    } catch (error) {
+      if (toE2bAnswer(error, '').status >= 500) throw error;
+      return { vcpus, memoryMib };
+    }
+  }
+
+  async #findSource({ caller: { principal } }: BuildJob, request: BuildRequest, requests: Requests) {
+    const isBase = 'image' in request.from && BASE_IMAGE.test(request.from.image);
+    const from = 'template' in request.from ? request.from.template : isBase ? 'base' : request.from.image;
+    const find = 'template' in request.from || isBase ? findTemplate : findImage;
+    return { from, source: await find({ requests, principal }, this.#options.catalogue, from) };
+  }
+
   /** Errors of a step are FailedStep. */
   async run(build: BuildJob, request: BuildRequest): Promise<void> {
     const { caller, stop } = build;
@@ -58,6 +90,8 @@ export class BuildRunner {
     const check = (): void => {
       if (!this.#options.isValid(caller.principal))
         stop.abort(new E2bError(401, 'the key of the build is not valid any more'));
+      if (this.#options.isDraining())
+        stop.abort(new E2bError(503, 'the host of the build is drained; build again'));
     };
     const timer = setInterval(check, KEY_CHECK_MS).unref();
     try {
@@ -68,13 +102,10 @@ export class BuildRunner {
   }
 
   async #run(build: BuildJob, request: BuildRequest, check: () => void): Promise<void> {
-    const { caller, log, stop } = build;
-    const requests = this.#as(caller, stop.signal);
-    const asker = { requests, principal: caller.principal };
-    const isBase = 'image' in request.from && BASE_IMAGE.test(request.from.image);
-    const from = 'template' in request.from ? request.from.template : isBase ? 'base' : request.from.image;
-    const find = 'template' in request.from || isBase ? findTemplate : findImage;
-    const source = await atStep('base', () => find(asker, this.#options.catalogue, from));
+    const { caller, log, stop, place } = build;
+    const placed = place === undefined ? caller : { ...caller, place: place.header };
+    const requests = this.#as(placed, stop.signal);
+    const { from, source } = await atStep('base', () => this.#findSource(build, request, requests));
     log.add(`FROM ${from}`);
     const assertValid = (): void => {
       check();
@@ -99,7 +130,10 @@ export class BuildRunner {
       assertValid();
       await this.#save(build, requests, id, steps.defaults);
     };
-    const make = (name: string) => atStep('base', () => this.#makeSandbox(build, requests, { name, source }));
+    const make = (name: string) =>
+      atStep('base', () => this.#makeSandbox(build, requests, { name, source })).finally(() =>
+        place?.[Symbol.dispose](),
+      );
     await this.#options.sandboxes.using(build.id, make, perform);
   }
 

@@ -4,13 +4,21 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Caller } from '../../http/context.ts';
-import { ownerOf, type Principal, sharerOf } from '../../keys/index.ts';
+import type { Placement } from '../../http/placement.ts';
+import { ownerOf, type Principal, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { Store } from '../../store/store.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
 import type { Rest } from '../rest.ts';
 import { keyIdOf } from '../sandbox-records.ts';
 import { BuildLog, type BuildRequest } from './build-request.ts';
-import { BUILD_TIMEOUT_MS, type BuildJob, BuildRunner, FailedStep, toMessage } from './build-run.ts';
+import {
+  BUILD_TIMEOUT_MS,
+  type BuildJob,
+  BuildRunner,
+  FailedStep,
+  type HeldPlace,
+  toMessage,
+} from './build-run.ts';
 import { BuildSandboxes } from './build-sandboxes.ts';
 import type { Catalogue } from './find-template.ts';
 import { Uploads } from './uploads.ts';
@@ -35,6 +43,7 @@ export type Build = BuildJob & {
   status: BuildStatus;
   reason: { readonly message: string; readonly step?: string } | undefined;
   request: BuildRequest | undefined;
+  place: HeldPlace | undefined;
   timer: NodeJS.Timeout;
 };
 
@@ -44,6 +53,8 @@ export type BuilderOptions = {
   readonly catalogue: Catalogue;
   /** Whether the key of a client may still be used. */
   readonly isValid: (principal: Principal) => boolean;
+  readonly isDraining: () => boolean;
+  readonly placement: Placement;
   readonly log: Logger;
 };
 
@@ -53,13 +64,15 @@ export class Builder {
   readonly #sandboxes: BuildSandboxes;
   readonly #log: Logger;
   readonly #catalogue: Catalogue;
+  readonly #placement: Placement;
   readonly #builds = new Map<string, Build>();
   readonly #running = new Map<Build, Promise<void>>();
   #isClosed = false;
 
-  constructor({ store, dataDir, catalogue, isValid, log }: BuilderOptions) {
+  constructor({ store, dataDir, catalogue, isValid, isDraining, placement, log }: BuilderOptions) {
     this.#log = log;
     this.#catalogue = catalogue;
+    this.#placement = placement;
     this.uploads = new Uploads(dataDir);
     this.#sandboxes = new BuildSandboxes({
       table: store.table('e2b_builds'),
@@ -72,6 +85,7 @@ export class Builder {
       findArchive: ({ template, caller }, hash) =>
         this.uploads.find(this.scopeOf(template.id, caller.principal), hash),
       isValid,
+      isDraining,
     });
   }
 
@@ -110,6 +124,7 @@ export class Builder {
       status: 'waiting',
       reason: undefined,
       request: undefined,
+      place: undefined,
       stop,
       timer: setTimeout(expire, START_TIMEOUT_MS).unref(),
     };
@@ -152,9 +167,24 @@ export class Builder {
   }
 
   /** E2bError 409 if it was started before. */
-  begin(build: Build, request: BuildRequest): void {
+  assertNew(build: Build): void {
     if (build.status !== 'waiting' || build.request !== undefined)
       throw new E2bError(409, `the build ${build.id} was started already`);
+  }
+
+  /** Of its sandbox, in a fleet; undefined: a daemon of its own needs no place. */
+  async sizeOfPlace(build: Build, request: BuildRequest, signal: AbortSignal) {
+    return this.#placement.needsPlace ? await this.#runner.sizeOf(build, request, signal) : undefined;
+  }
+
+  /** `place`: header of a gateway. E2bError 409 as `assertNew`; AppError as `Placement.hold`. */
+  begin(build: Build, request: BuildRequest, place: string | undefined): void {
+    this.assertNew(build);
+    if (this.#placement.needsPlace) {
+      const tenant = tenantOf(build.caller.principal);
+      const held = this.#placement.hold({ header: place, tenant, count: 1 });
+      build.place = { header: place, [Symbol.dispose]: () => held[Symbol.dispose]() };
+    }
     clearTimeout(build.timer);
     build.request = request;
     this.#startNext();
@@ -215,6 +245,7 @@ export class Builder {
     clearTimeout(build.timer);
     this.#running.delete(build);
     build.request = undefined;
+    build.place?.[Symbol.dispose]();
     if (error === undefined) build.status = 'ready';
     else {
       const step = error instanceof FailedStep ? error.step : undefined;

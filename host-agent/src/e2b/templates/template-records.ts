@@ -263,7 +263,7 @@ const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/;
 const TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /** Undefined for text of another form. */
-function readName(text: string): TemplateName | undefined {
+export function readName(text: string): TemplateName | undefined {
   const [name = '', tag, more] = text.split(':', 3);
   if (!NAME.test(name) || more !== undefined || (tag !== undefined && !TAG.test(tag))) return undefined;
   return { name, tag };

@@ -61,6 +61,11 @@ export class Callers {
     return [...turned.filter(({ isReady }) => isReady), ...turned.filter(({ isReady }) => !isReady)];
   }
 
+  /** The key of a request, before it is checked. */
+  identify({ headers }: Pick<IncomingMessage, 'headers'>): Pick<Caller, 'digest' | 'hasKey'> {
+    return identify(headers.authorization ?? '');
+  }
+
   /** RefusedCaller; AppError exhausted when no host answers. */
   async find({ headers }: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
     const { authorization = '' } = headers;

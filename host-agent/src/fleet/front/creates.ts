@@ -9,7 +9,7 @@ import {
   REPLAYED,
 } from '@sandboxd/api';
 import PQueue from 'p-queue';
-import { PLACE_HEADER } from '../../http/index.ts';
+import { PLACE_HEADER, readWanted, WANTED_HEADER } from '../../http/index.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { newId } from '../../lib/ids.ts';
 import {
@@ -41,6 +41,8 @@ const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
 const NO_CAPACITY = 503;
 const MADE = 201;
+/** Made later. */
+const ACCEPTED = 202;
 /** Also of other conflicts, which the host finds again. */
 const NO_PLACE = 409;
 /** The key of a retry came with another request: the place may be that of the first. */
@@ -150,6 +152,25 @@ export class Creates {
     if (first !== undefined) answer(response, await this.#use(first, call, places));
   }
 
+  /** A request to the host that `choose` finds by its body, which is sent again if that host wants a place for it. */
+  async carry(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    choose: (body: JsonBody) => Promise<Host>,
+  ): Promise<HostAnswer> {
+    const signal = signalOf(request, response);
+    const caller = await this.#deps.callers.find(request, signal);
+    using body = await readJsonBody(request, response, caller);
+    const host = await choose(body);
+    const call = { request, path, body, signal };
+    const first = await this.#send(host, call);
+    const size = readWanted(first.answer.headers[WANTED_HEADER]);
+    if (size === undefined) return first;
+    const asked = { ...size, tenant: caller.tenant, id: newId('sbx'), on: host.name, claims: [] };
+    return await this.#use(await this.#deps.catalogue.place(asked, signal), call);
+  }
+
   async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
     const not: string[] = [];
     for (let attempt = 1; ; attempt++) {
@@ -187,7 +208,8 @@ export class Creates {
     try {
       const made = await this.#send(this.#hostOf(first), call, this.#prove('place', places));
       const { statusCode, headers } = made.answer;
-      const isUsed = statusCode === MADE && headers[REPLAYED.toLowerCase()] === undefined;
+      const isDone = statusCode === MADE || statusCode === ACCEPTED;
+      const isUsed = isDone && headers[REPLAYED.toLowerCase()] === undefined;
       if (!isUsed && statusCode !== MISMATCH) giveBack();
       return made;
     } catch (error) {

@@ -24,15 +24,17 @@ import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { Catalogue, FleetMap, Host } from '../catalogue.ts';
 import type { FleetSeal } from '../seal.ts';
+import { AskLimits } from './ask-limits.ts';
 import { Callers, RefusedCaller } from './callers.ts';
 import { answer, Creates } from './creates.ts';
 import { E2bHosts, toAuthorization } from './e2b-hosts.ts';
 import { listByHost, listSandboxes } from './e2b-lists.ts';
+import { E2bTemplates } from './e2b-templates.ts';
 import { nameClient } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { openHostPorts } from './host-ports.ts';
 import { KeyedRequests, signalOf } from './keyed.ts';
-import { AskLimits, Parked } from './parked.ts';
+import { Parked } from './parked.ts';
 import { pass } from './pass.ts';
 import { type FoundPlace, Places } from './places.ts';
 
@@ -40,7 +42,7 @@ const MAX_UNNAMED = 64;
 const MAX_UNNAMED_OF_EACH = 16;
 const CREATE = /^\/(?:v2\/)?sandboxes$/;
 const SANDBOX = /^\/(?:v2\/)?sandboxes\/([^/]+)(\/fork$)?/;
-const TEMPLATE = /^\/(?:v\d\/)?templates(?:\/(snap_[0-9a-v]{13})$|\/|$)/;
+const TEMPLATE = /^\/(?:v\d\/)?templates(?:\/|$)/;
 
 export type E2bDoorOptions = {
   readonly catalogue: Catalogue;
@@ -56,6 +58,7 @@ export class E2bDoor implements ServedGateway {
   readonly #options: E2bDoorOptions;
   readonly #hosts: E2bHosts;
   readonly #creates: Creates;
+  readonly #templates: E2bTemplates;
   readonly #places: Places;
   /** Asked in E2B's interface, and in the REST interface. */
   readonly #parked: { readonly own: Parked; readonly rest: Parked };
@@ -76,7 +79,11 @@ export class E2bDoor implements ServedGateway {
     this.#hosts = new E2bHosts(new Callers(map, connections), connections);
     this.#creates = new Creates({
       ...{ catalogue, map, seal, connections: this.#hosts, callers: this.#hosts, keyed: new KeyedRequests() },
-      read: (request, body) => this.#hosts.readCreate(request, body),
+      read: (request, body) => this.#templates.readCreate(request, body),
+    });
+    this.#templates = new E2bTemplates({
+      ...{ map, connections, seal, hosts: this.#hosts, creates: this.#creates },
+      scheme: addresses.scheme,
     });
     this.#places = new Places({ catalogue, map, callers: this.#hosts });
     const parked = { catalogue, map, callers: this.#hosts };
@@ -141,7 +148,9 @@ export class E2bDoor implements ServedGateway {
     if (plain === '/snapshots' && isRead)
       return await listByHost(this.#hosts, { request, response, plain, query });
     const [, text, fork] = SANDBOX.exec(plain) ?? [];
-    if (text === undefined) return await this.#passElsewhere(request, response, path, plain);
+    if (TEMPLATE.test(plain)) return await this.#templates.serve({ request, response, path, plain });
+    // Any host refuses what none serves.
+    if (text === undefined) return await this.#pass(request, response, path, this.#hosts.any());
     const id = toOwnId(text);
     if (id === undefined) throw new E2bError(404, `sandbox "${text.slice(0, 100)}" doesn't exist`);
     const plainest = fork === undefined && plain.endsWith(`/${text}`);
@@ -182,20 +191,6 @@ export class E2bDoor implements ServedGateway {
       await this.#parked.rest.restore(id, found, signal);
       return await this.#places.find(id, request);
     }
-  }
-
-  /** Any host refuses what none serves. */
-  async #passElsewhere(
-    request: IncomingMessage,
-    response: ServerResponse,
-    path: string,
-    plain: string,
-  ): Promise<void> {
-    const [isTemplate, snapshot] = TEMPLATE.exec(plain) ?? [];
-    const located = snapshot === undefined ? undefined : await this.#hosts.locate(request, snapshot);
-    if (isTemplate !== undefined && snapshot === undefined)
-      throw new E2bError(501, 'the gateway of a fleet does not serve templates yet; docs/fleet.md says why');
-    await this.#pass(request, response, path, located?.host ?? this.#hosts.any());
   }
 
   async #pass(request: IncomingMessage, response: ServerResponse, path: string, host: Host): Promise<void> {

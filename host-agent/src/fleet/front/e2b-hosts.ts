@@ -1,25 +1,20 @@
 // The hosts as the front for clients of E2B asks them: at their own fronts, and for the key that such a client sends.
 import type { IncomingMessage } from 'node:http';
-import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { z } from 'zod';
 import { toOwnerRequest } from '../../e2b/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
 import { writeQuestion } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
-import type { JsonBody } from './body.ts';
 import type { Caller, Callers } from './callers.ts';
-import type { CreateRequest } from './creates.ts';
 import { FanOutLimits } from './fan-out.ts';
 import { clientHeader } from './headers.ts';
 import type { HostAnswer, HostConnections, HostExchange, HostRequest } from './host-connections.ts';
 
 const ASK_MS = 5000;
 const FIND_MS = 12_000;
-const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
+export const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
 const SNAPSHOT_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
-/** Templates that are profiles on every host. */
-const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
 
 const snapshot = z.object({ id: z.string(), vcpus: z.number(), memory_mib: z.number() });
 const owner = z.object({ id: z.string() });
@@ -58,8 +53,11 @@ export class E2bHosts {
   }
 
   async find(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
-    const authorization = toAuthorization(request);
-    return await this.#callers.find({ headers: { ...request.headers, authorization } }, signal);
+    return await this.#callers.find(toRest(request), signal);
+  }
+
+  identify(request: Pick<IncomingMessage, 'headers'>): Pick<Caller, 'digest' | 'hasKey'> {
+    return this.#callers.identify(toRest(request));
   }
 
   async send(
@@ -77,6 +75,7 @@ export class E2bHosts {
     request: Pick<IncomingMessage, 'headers'>,
     path: string,
     hosts: readonly Host[] = this.hosts(),
+    more: readonly string[] = [],
   ): Promise<readonly Asked[]> {
     const { headers } = request;
     using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
@@ -84,7 +83,7 @@ export class E2bHosts {
       typeof headers[name] === 'string' ? [name, headers[name]] : [],
     );
     const limit = AbortSignal.timeout(ASK_MS);
-    const asked = { method: 'GET', path, headers: [...kept, ...clientHeader(request)] };
+    const asked = { method: 'GET', path, headers: [...kept, ...more, ...clientHeader(request)] };
     return await Promise.all(
       hosts.map(async (host) => {
         const found = await this.send(host, asked, undefined, limit, memory).catch(() => undefined);
@@ -105,19 +104,6 @@ export class E2bHosts {
       }),
     );
     return found.flat()[0];
-  }
-
-  /** What a create begins with: a snapshot is on one host, everything else on all. */
-  async readCreate(request: IncomingMessage, { value }: JsonBody): Promise<CreateRequest | undefined> {
-    if (value === undefined) return undefined;
-    const { templateID: template } = value;
-    if (typeof template !== 'string') return undefined;
-    const located = PROFILES.has(template) ? undefined : await this.locate(request, template);
-    if (located !== undefined) {
-      const { host, vcpus, memoryMib } = located;
-      return { vcpus, memoryMib, on: host.name };
-    }
-    return SNAPSHOT_ID.test(template) ? undefined : { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
   }
 
   /** The host that has a snapshot, by its id or name, as the client may see it. RefusedCaller. */
@@ -146,6 +132,10 @@ export class E2bHosts {
     );
     return asked.flat()[0];
   }
+}
+
+function toRest(request: Pick<IncomingMessage, 'headers'>): Pick<IncomingMessage, 'headers'> {
+  return { headers: { ...request.headers, authorization: toAuthorization(request) } };
 }
 
 /** Of a client of E2B, as the REST interface takes it. */

@@ -12,6 +12,7 @@ const UNREACHABLE = 'sandboxd-unreachable-hosts';
 const MAX_PAGE = 100;
 
 const entries = z.array(z.looseObject({}));
+const templates = z.array(z.looseObject({ createdAt: z.string() }));
 const sandboxes = z.array(z.looseObject({ sandboxID: z.string(), startedAt: z.string() }));
 
 type List = {
@@ -85,6 +86,20 @@ export async function listByHost(hosts: E2bHosts, { request, response, plain, qu
   if (asked.length > 0 && asked.every(({ found }) => found?.answer.statusCode !== 200))
     return refuseAll(response, asked);
   send(response, listed, next, missing(asked));
+}
+
+/** All of all hosts, the oldest first. */
+export async function listTemplates(
+  hosts: E2bHosts,
+  { request, response, plain }: Omit<List, 'query'>,
+): Promise<void> {
+  const serving = hosts.hosts().filter(({ doors }) => doors.e2b !== undefined);
+  const asked = await hosts.ask(request, plain, serving);
+  const done = asked.filter(({ found }) => found?.answer.statusCode === 200);
+  if (done.length === 0) return refuseAll(response, asked);
+  const all = done.flatMap(({ found }) => templates.parse(parse(found)));
+  const sorted = all.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  send(response, sorted, undefined, missing(asked));
 }
 
 function toToken(host: string, token: string): string {

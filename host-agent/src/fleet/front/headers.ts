@@ -1,7 +1,7 @@
 // Heads of requests and answers as they pass the gateway: what concerns one connection stays on it, and what only a
 // gateway may say comes from no client.
 import type { IncomingMessage } from 'node:http';
-import { PARKED_HEADER, PLACE_HEADER } from '../../http/index.ts';
+import { PARKED_HEADER, PLACE_HEADER, WANTED_HEADER } from '../../http/index.ts';
 import { HOP_BY_HOP } from '../../ingress/headers.ts';
 import { CLIENT_HEADER, writeClientHeader } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -56,7 +56,7 @@ export function toRawHostHeaders({ rawHeaders }: IncomingMessage): string[] {
 
 export function toClientHeaders({ rawHeaders, headers }: IncomingMessage): string[] {
   const named = namedByConnection(headers.connection);
-  const isHostly = (name: string): boolean => name === PARKED_HEADER;
+  const isHostly = (name: string): boolean => name === PARKED_HEADER || name === WANTED_HEADER;
   return keep(rawHeaders, (name) => !HOP_BY_HOP.has(name) && !named.has(name) && !isHostly(name));
 }
 

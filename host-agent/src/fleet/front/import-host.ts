@@ -1,5 +1,5 @@
 // Which host takes a snapshot or an image that is imported. It needs no place, as nothing runs yet: the host with the
-// fewest places takes it, and its id or digest leads there afterwards.
+// fewest places takes it, and its id or digest leads there afterwards. Templates are built where their names lead.
 import { createHash } from 'node:crypto';
 import { AppError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
@@ -8,8 +8,15 @@ import type { FleetMap, Host } from '../catalogue.ts';
 export function chooseImportHost(map: FleetMap, key: string | undefined): Host {
   const all = map.hosts();
   const ready = all.filter(({ isReady }) => isReady);
-  const candidates = ready.length > 0 ? ready : all;
-  const rank = key === undefined ? byPlaces(map) : byDigest(key);
+  return choose(ready.length > 0 ? ready : all, key === undefined ? byPlaces(map) : byDigest(key));
+}
+
+/** The same of the same hosts, for each key. AppError exhausted. */
+export function chooseByKey(hosts: readonly Host[], key: string): Host {
+  return choose(hosts, byDigest(key));
+}
+
+function choose(candidates: readonly Host[], rank: (name: string) => number): Host {
   // Each is ranked once: clients without a key come here, too.
   const ranked = candidates.map((host) => ({ host, name: host.name, rank: rank(host.name) }));
   const [chosen] = ranked.toSorted((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));

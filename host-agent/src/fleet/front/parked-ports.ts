@@ -5,8 +5,8 @@ import { type AccessRequest, ADDRESS_HEADERS } from '../../ingress/index.ts';
 import type { Catalogue, FleetMap } from '../catalogue.ts';
 import { CLIENT_HEADER, writeClientHeader, writeQuestion } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
+import { AskLimits } from './ask-limits.ts';
 import type { HostConnections } from './host-connections.ts';
-import { AskLimits } from './parked.ts';
 
 const ASK_MS = 12_000;
 /** Then the client is asked to try again. */

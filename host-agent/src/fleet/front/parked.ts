@@ -2,19 +2,14 @@
 // the client's own key, and whatever needs the guest or its files waits until a host has it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ASK_PARKED, PARKED_HEADER, readParked } from '../../http/index.ts';
-import { RateLimits } from '../../ingress/index.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
-import { TokenBucket } from '../../lib/token-bucket.ts';
 import type { Catalogue, FleetMap } from '../catalogue.ts';
+import { AskLimits } from './ask-limits.ts';
 import { type Callers, clientOf, RefusedCaller } from './callers.ts';
 import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections, HostRequest } from './host-connections.ts';
 
-/** Ids that no host has, for which one client may have the store asked; bursts are ten times as many. */
-const ASKED_PER_S = 5;
-/** Of all clients together. */
-const ALL_ASKED_PER_S = 50;
 const ASK_MS = 12_000;
 /** Lists of hosts wait for as long. */
 const LIST_MS = 5000;
@@ -39,21 +34,6 @@ export type Question = {
   readonly authorization?: string | undefined;
   readonly signal: AbortSignal;
 };
-
-/** How often the store is asked for single sandboxes. */
-export class AskLimits {
-  readonly #each = new RateLimits({ clientPerS: ASKED_PER_S, sandboxPerS: 0 });
-  readonly #all = new TokenBucket(ALL_ASKED_PER_S, ALL_ASKED_PER_S * 10);
-
-  /** Undefined: a client without a key. AppError exhausted. */
-  count(client: string | undefined): void {
-    if (client !== undefined) this.#each.countClient(client);
-    if (this.#all.take()) return;
-    throw new AppError('exhausted', 'the snapshot store is asked for unknown sandboxes too often', {
-      retryAfterS: 1,
-    });
-  }
-}
 
 export class Parked {
   readonly #deps: ParkedDeps;
@@ -80,7 +60,8 @@ export class Parked {
    */
   async ask(request: IncomingMessage, question: Question): Promise<HostAnswer | undefined> {
     const { signal } = question;
-    this.#limits.count(clientOf(await this.#deps.callers.find(request, signal)));
+    const caller = await this.#deps.callers.find(request, signal);
+    this.#limits.count(clientOf(caller), caller.tenant);
     const found = await this.#send(request, question);
     const { statusCode = 502 } = found.answer;
     if ((question.method ?? request.method) === 'DELETE' && statusCode < 300) this.#forgetPlace(question.id);

@@ -1,20 +1,18 @@
 // Where a sandbox is: in the map, or in the engine, which may know it earlier.
 import type { IncomingMessage } from 'node:http';
-import { RateLimits } from '../../ingress/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
-import { TokenBucket } from '../../lib/token-bucket.ts';
+import { raceSignal } from '../../lib/wait.ts';
 import type { Catalogue, FleetMap, Host, Place } from '../catalogue.ts';
-import { type Caller, type Callers, identify, RefusedCaller } from './callers.ts';
+import { AskLimits } from './ask-limits.ts';
+import { type Caller, type Callers, RefusedCaller } from './callers.ts';
 
 /** Another gateway may have made it just now. */
 const UNKNOWN_WAIT_MS = 250;
 /** For the key and the engine together; then the map decides alone. */
 const ASK_MS = 1000;
-/** Ids that the map does not know, for which one key may have the engine asked; bursts are ten times as many. */
-const ASKED_PER_S = 5;
-/** Of all keys together. */
-const ALL_ASKED_PER_S = 50;
+/** A host lets a client that guesses keys wait for 10 s. */
+const CHECK_MS = 13_000;
 /** A key that a host refused is refused again without a question for this time. */
 const REFUSED_MS = 2000;
 const MAX_REFUSED = 1000;
@@ -24,15 +22,13 @@ export type FoundPlace = { readonly host: Host; readonly place: Place };
 export type PlacesDeps = {
   readonly map: FleetMap;
   readonly catalogue: Pick<Catalogue, 'find'>;
-  readonly callers: Pick<Callers, 'find'>;
+  readonly callers: Pick<Callers, 'find' | 'identify'>;
 };
 
 /** Has the engine asked once before a sandbox is unknown: only for keys that a host accepts, and so often. */
 export class Places {
   readonly #deps: PlacesDeps;
-  readonly #limits = new RateLimits({ clientPerS: ASKED_PER_S, sandboxPerS: 0 });
-  readonly #all = new TokenBucket(ALL_ASKED_PER_S, ALL_ASKED_PER_S * 10);
-
+  readonly #limits = new AskLimits();
   /** By the digest of the key. */
   readonly #refused = new Map<string, { readonly error: RefusedCaller; readonly untilMs: number }>();
 
@@ -40,23 +36,36 @@ export class Places {
     this.#deps = deps;
   }
 
-  /** AppError as `findPlace`. */
+  /** AppError as `findPlace`: about ids of sandboxes only to keys that hosts do not refuse. */
   async find(id: string, request: Pick<IncomingMessage, 'headers'>): Promise<FoundPlace> {
-    return await findPlace(this.#deps.map, id, () => this.#ask(id, request));
+    let checked: Promise<Caller> | undefined;
+    const check = (): Promise<Caller> => {
+      checked ??= this.#check(request, AbortSignal.timeout(CHECK_MS));
+      checked.catch(() => undefined);
+      return checked;
+    };
+    try {
+      return await findPlace(this.#deps.map, id, () => this.#ask(id, check));
+    } catch (error) {
+      if (error instanceof RefusedCaller || !isId('sbx', id)) throw error;
+      await check().catch((failure: unknown) => {
+        if (failure instanceof RefusedCaller) throw failure;
+      });
+      throw error;
+    }
   }
 
   /** Rejects if the engine may not be asked, or does not answer in time. */
-  async #ask(id: string, request: Pick<IncomingMessage, 'headers'>): Promise<Place | undefined> {
+  async #ask(id: string, check: () => Promise<Caller>): Promise<Place | undefined> {
     const { catalogue } = this.#deps;
     const signal = AbortSignal.timeout(ASK_MS);
-    const { tenant, digest } = await this.#check(request, signal);
-    this.#limits.countClient(digest);
-    if (!this.#all.take()) throw new AppError('exhausted', 'the engine is asked too often');
+    const { tenant, digest } = await raceSignal(check(), signal);
+    this.#limits.count(digest, tenant);
     return await catalogue.find(id, tenant, signal);
   }
 
   async #check(request: Pick<IncomingMessage, 'headers'>, signal: AbortSignal): Promise<Caller> {
-    const { digest } = identify(request.headers.authorization ?? '');
+    const { digest } = this.#deps.callers.identify(request);
     const known = this.#refused.get(digest);
     if (known !== undefined && known.untilMs > performance.now()) throw known.error;
     this.#refused.delete(digest);

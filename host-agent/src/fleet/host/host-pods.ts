@@ -1,5 +1,6 @@
 // The pods that are bound to this host, and what it says about them to the API server.
 import type { Logger } from 'pino';
+import { AppError } from '../../lib/errors.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
@@ -14,7 +15,11 @@ import {
   readPodName,
   toPodName,
 } from '../kubernetes/pods.ts';
+import type { SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
+
+/** A gateway's watch may be ahead of ours by this much. */
+const POD_WAIT_MS = 5000;
 
 type Known = { readonly pod: PlacePod; readonly sinceMs: number };
 
@@ -33,10 +38,15 @@ export class HostPods {
   /** By id: one, and others while its sandbox moves. */
   #known = new Map<string, readonly Known[]>();
   readonly #stop = new AbortController();
+  readonly #waiting = new Set<() => void>();
   #isListed = false;
 
   constructor(options: HostPodsOptions) {
-    const { client, seal, node, log, onChange } = options;
+    const { client, seal, node, log } = options;
+    const onChange: HostPodsOptions['onChange'] = (id) => {
+      for (const done of [...this.#waiting]) done();
+      options.onChange(id);
+    };
     this.#options = options;
     // Pods that others bind here, such as those of daemon sets, have no label of ours and stay as they are.
     const query = { fieldSelector: `spec.nodeName=${node}`, labelSelector: PLACE_LABEL };
@@ -93,6 +103,26 @@ export class HostPods {
     const found = this.find(id, uid);
     const others = (this.#known.get(id) ?? []).map(({ pod }) => pod).filter((pod) => pod.uid !== found?.uid);
     return others.filter(({ isDeleting, move }) => isDeleting && move !== undefined);
+  }
+
+  /** AppError conflict when it is not bound to this host. */
+  async awaitPlace({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
+    const untilMs = performance.now() + POD_WAIT_MS;
+    for (;;) {
+      const pod = this.find(id, uid);
+      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          clearTimeout(timer);
+          this.#waiting.delete(done);
+          resolve();
+        };
+        const timer = setTimeout(done, leftMs);
+        this.#waiting.add(done);
+      });
+    }
   }
 
   knownMs(id: string, uid?: string): number {

@@ -15,8 +15,6 @@ import { Takeovers } from './takeovers.ts';
 import { Turns } from './turns.ts';
 import { readUnplacedList } from './unplaced-post.ts';
 
-/** A gateway's watch may be ahead of ours by this much. */
-const POD_WAIT_MS = 5000;
 const RETRY_AFTER_S = 5;
 
 export type { LocalSandboxes, PlaceRecords };
@@ -38,7 +36,8 @@ export class NodeAgent implements Placement {
   readonly #seal: FleetSeal;
   /** Places that a create is using, or whose pod is being removed. */
   readonly #busy = new Set<string>();
-  readonly #waiting = new Set<() => void>();
+  /** Places of creates that come later. */
+  readonly #held = new Set<string>();
   readonly #turns: Turns;
   readonly #takeovers: Takeovers;
   #unsubscribe: () => void = () => undefined;
@@ -105,11 +104,6 @@ export class NodeAgent implements Placement {
   }
 
   async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
-    if (header === undefined)
-      throw new AppError(
-        'conflict',
-        'this host is part of a fleet, whose gateway places sandboxes; send the request to it',
-      );
     const { places, kind, namespace } = this.#read(header, tenant, count);
     if (kind === 'held') return this.#admitHeld(places);
     if (this.#registration.isFenced)
@@ -131,7 +125,7 @@ export class NodeAgent implements Placement {
       }
     };
     try {
-      const pods = await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      const pods = await Promise.all(places.map((place) => this.#pods.awaitPlace(place, namespace)));
       for (const pod of pods) assertFits(pod, withDefaults(size));
       for (const { id, uid } of places) await this.#options.records.put(id, { namespace, uid, nodeUid });
     } catch (error) {
@@ -141,11 +135,30 @@ export class NodeAgent implements Placement {
     return { ids: places.map(({ id }) => id), defaults: DEFAULTS, [Symbol.dispose]: release };
   }
 
-  #isUsed(id: string): boolean {
-    return this.#options.records.get(id) !== undefined || this.#options.sandboxes.stateOf(id) !== undefined;
+  hold({ header, tenant, count }: Omit<PlacedRequest, 'size'>): Disposable {
+    const ids = this.#read(header, tenant, count).places.map(({ id }) => id);
+    const taken = ids.find((id) => this.#held.has(id) || this.#busy.has(id) || this.#isUsed(id));
+    if (taken !== undefined) throw new AppError('conflict', `the place ${taken} is used already`);
+    for (const id of ids) this.#held.add(id);
+    const release = (): void => {
+      for (const id of ids) if (this.#held.delete(id)) this.#turns.enqueue(id);
+    };
+    return { [Symbol.dispose]: release };
   }
 
-  #read(header: string, tenant: string | undefined, count: number) {
+  /** One that is held has the record of a create that failed, and is tried again. */
+  #isUsed(id: string): boolean {
+    const { records, sandboxes } = this.#options;
+    return sandboxes.stateOf(id) !== undefined || (records.get(id) !== undefined && !this.#held.has(id));
+  }
+
+  /** AppError conflict without a header, forbidden for one that is not for this tenant. */
+  #read(header: string | undefined, tenant: string | undefined, count: number) {
+    if (header === undefined)
+      throw new AppError(
+        'conflict',
+        'this host is part of a fleet, whose gateway places sandboxes; send the request to it',
+      );
     const read = readPlaceHeader(header, this.#seal);
     if (read === undefined)
       throw new AppError('forbidden', 'the place of this request is not of a gateway of this fleet');
@@ -175,28 +188,7 @@ export class NodeAgent implements Placement {
     };
   }
 
-  /** AppError conflict when it is not bound to this host. */
-  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<PlacePod> {
-    const untilMs = performance.now() + POD_WAIT_MS;
-    for (;;) {
-      const pod = this.#pods.find(id, uid);
-      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
-      const leftMs = untilMs - performance.now();
-      if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          clearTimeout(timer);
-          this.#waiting.delete(done);
-          resolve();
-        };
-        const timer = setTimeout(done, leftMs);
-        this.#waiting.add(done);
-      });
-    }
-  }
-
   #podsChanged(id?: string): void {
-    for (const done of [...this.#waiting]) done();
     const known = () => [
       ...this.#options.records.all().map(({ id }) => id),
       ...this.#options.sandboxes.prefetched(),
@@ -225,7 +217,7 @@ export class NodeAgent implements Placement {
       pod: pod && this.#takeovers.isRefused(pod.uid) ? { ...pod, phase: 'Failed' } : pod,
       record: this.#options.records.get(id),
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
-      isBusy: this.#busy.has(id),
+      isBusy: this.#busy.has(id) || this.#held.has(id),
       isArriving: this.#options.sandboxes.isArriving(id),
       ...this.#movesOf(id),
       knownMs: this.#pods.knownMs(id, this.#uidOf(id)) * (UNUSED_MS / unusedMs),
@@ -251,7 +243,7 @@ export class NodeAgent implements Placement {
       case 'nothing':
         return;
       case 'wait':
-        if (!this.#busy.has(id)) this.#turns.later(id, this.#waitMs(id, unusedMs));
+        if (!this.#busy.has(id) && !this.#held.has(id)) this.#turns.later(id, this.#waitMs(id, unusedMs));
         return;
       case 'renew-record': {
         const record = records.get(id);

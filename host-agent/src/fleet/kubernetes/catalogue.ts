@@ -42,6 +42,8 @@ export type KubernetesOptions = {
   readonly unboundMs?: number;
   /** How long a host must be silent before what it was to take goes to another. */
   readonly lostMs?: number;
+  /** How long requests wait for a host that takes a sandbox. */
+  readonly takingMs?: number;
 };
 
 export class KubernetesCatalogue implements Catalogue {
@@ -58,10 +60,10 @@ export class KubernetesCatalogue implements Catalogue {
   #unbound = new Map<string, number>();
 
   constructor(options: KubernetesOptions) {
-    const { client, seal, log, lostMs } = options;
+    const { client, seal, log, lostMs, takingMs } = options;
     this.#options = options;
     this.#writeMs = options.writeMs ?? WRITE_MS;
-    this.#map = new PodMap(client, seal, log);
+    this.#map = new PodMap(client, seal, log, takingMs);
     this.#claims = new Claims(client, seal);
     const forget = (place: Place) => void this.forget(place);
     const timeoutMs = this.#writeMs;

@@ -12,6 +12,9 @@ import { HOST_LABEL, NOT_TAKEN, PLACE_LABEL, type PlacePod, readHost, toPodName 
 const GONE_MS = 60_000;
 const MAX_GONE = 10_000;
 
+/** For the longest download. A host that takes longer holds neither a delete nor other requests. */
+const TAKING_MS = 15 * 60_000;
+
 export class PodMap implements FleetMap {
   readonly #seal: FleetSeal;
   readonly #pods: Watch<PlacePod>;
@@ -26,8 +29,12 @@ export class PodMap implements FleetMap {
   /** Places that went, with their host, and until when it may say that it still has the sandbox. */
   readonly #gone = new Map<string, { readonly host: string; readonly untilMs: number }>();
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** Since when requests wait for the host of a place, by its uid. */
+  readonly #taking = new Map<string, number>();
+  readonly #takingMs: number;
 
-  constructor(client: KubeClient, seal: FleetSeal, log: Logger) {
+  constructor(client: KubeClient, seal: FleetSeal, log: Logger, takingMs = TAKING_MS) {
+    this.#takingMs = takingMs;
     this.#seal = seal;
     const toName = (object: unknown): string => readNode(object)?.metadata.name ?? '';
     this.#pods = new Watch({
@@ -38,6 +45,7 @@ export class PodMap implements FleetMap {
         this.#places = Map.groupBy(places, ({ id }) => id);
         for (const each of [...former.values()].flat()) if (!this.#places.has(each.id)) this.#noteGone(each);
         this.#ids = new Map(places.map(({ uid, id }) => [uid, id]));
+        for (const uid of this.#taking.keys()) if (!this.#ids.has(uid)) this.#taking.delete(uid);
         for (const id of this.#waiting.keys()) this.#wake(id);
         this.onChange();
       },
@@ -98,7 +106,8 @@ export class PodMap implements FleetMap {
     const arrival = all.find(({ move, leaves }) => move !== undefined && leaves === undefined);
     const source = all.find(({ leaves }) => leaves !== undefined);
     // A host that is not heard of takes nothing, or has: the one that it leaves knows.
-    const isTaking = arrival?.host !== undefined && this.host(arrival.host)?.isReady === true;
+    const isTaking =
+      arrival?.host !== undefined && this.host(arrival.host)?.isReady === true && !this.#isLate(arrival);
     const place = source ?? this.#findNamed(id) ?? arrival ?? all[0];
     if (place === undefined) return undefined;
     const isPending = arrival?.phase === 'Pending';
@@ -107,6 +116,15 @@ export class PodMap implements FleetMap {
     const isAwaited = place === arrival && place.isRestored && (isPending || isRefused);
     const isMoving = place.host !== undefined && ((isTaking && isPending) || (isAwaited && isRefused));
     return { ...place, isMoving, isAwaited };
+  }
+
+  /** It takes the sandbox for so long that the host that it leaves decides, by the claim. */
+  #isLate({ uid, phase }: PlacePod): boolean {
+    if (phase !== 'Pending') return false;
+    const now = performance.now();
+    const sinceMs = this.#taking.get(uid) ?? now;
+    this.#taking.set(uid, sinceMs);
+    return now - sinceMs > this.#takingMs;
   }
 
   #findNamed(id: string): PlacePod | undefined {
@@ -209,6 +227,7 @@ export class PodMap implements FleetMap {
 
   #forget(uid: string, id: string): void {
     this.#ids.delete(uid);
+    this.#taking.delete(uid);
     const before = this.placesOf(id);
     const left = before.filter((each) => each.uid !== uid);
     if (left.length === before.length) return;

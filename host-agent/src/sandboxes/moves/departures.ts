@@ -232,7 +232,7 @@ export class Departures {
     if (record?.phase === 'offered') {
       assertStore(record, store.name, id);
       const parked = parkedId(id, record.departure);
-      if (!(await store.parked.claim(parked, record.token))) {
+      if (!(await store.parked.claimBack(parked, record.token))) {
         await this.#moved(sandbox);
         throw movingSandbox(id);
       }
@@ -304,7 +304,7 @@ export class Departures {
         );
         if (holder === undefined || records.get(id)?.departure !== record.departure) continue;
         // Its own claim: a return was cut off.
-        if (holder === record.token) await this.takeBack(sandbox);
+        if (store.parked.isBack(holder, record.token)) await this.takeBack(sandbox);
         else await this.#moved(sandbox);
       } catch (error) {
         if (this.#stopping.signal.aborted) return;

@@ -132,20 +132,27 @@ t.test('a copy is found by the beginning of its departure, and opens under its o
   );
 });
 
-t.test('what a delete could not remove goes with the next collection', async (t) => {
+t.test('what a delete or a return could not remove goes with the next collection', async (t) => {
   const { store, collector, path, id } = await prepare(t);
   const other = `${newId('sbx')}/${DEPARTURE}`;
   const third = `${newId('sbx')}/${DEPARTURE}`;
   writeFileSync(path, randomBytes(5));
-  for (const each of [id, other, third])
+  const back = `${newId('sbx')}/${DEPARTURE}`;
+  for (const each of [id, other, third, back])
     await store.upload(
       { id: each, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
       SIGNAL,
     );
   t.ok(await store.parked.claimDeleted(id));
   t.ok(await store.parked.claim(other, 'a host'));
+  t.ok(await store.parked.claimBack(back, 'a token'));
+  t.ok(await store.parked.claimBack(back, 'a token'), 'again, after a lost answer');
+  t.notOk(await store.parked.claimBack(back, 'another'));
+  t.notOk(await store.parked.claimBack(other, 'a token'));
+  t.ok(await store.parked.claimBack(other, 'a host'), 'as an earlier version wrote its own');
   await collector.collect(SIGNAL);
   t.equal(await store.read(id), undefined);
+  t.equal(await store.read(back), undefined);
   t.match(await store.read(other), { id: other }, 'a host that has claimed one may need it still');
   t.match(await store.read(third), { id: third });
   t.notOk(await store.parked.claim(id, 'a host'), 'and no host takes it');

@@ -1,0 +1,285 @@
+// Templates of clients of E2B over many hosts. One is on the host that builds it: what concerns it goes there, and so
+// do creates that begin with it. Nothing is kept but where templates are, which does not change.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
+import { z } from 'zod';
+import { DEFAULT_TAG, E2bError, readName, toBaseUrl } from '../../e2b/index.ts';
+import type { Addresses } from '../../ingress/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import type { FleetMap, Host } from '../catalogue.ts';
+import { writeQuestion } from '../client-header.ts';
+import type { FleetSeal } from '../seal.ts';
+import type { JsonBody } from './body.ts';
+import { answer, type CreateRequest, type Creates } from './creates.ts';
+import { type E2bHosts, SNAPSHOT_ID } from './e2b-hosts.ts';
+import { listTemplates } from './e2b-lists.ts';
+import { pickHostHeaders } from './headers.ts';
+import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { chooseByKey } from './import-host.ts';
+import { signalOf } from './keyed.ts';
+import { pass } from './pass.ts';
+
+const MAX_KNOWN = 10_000;
+const FIND_MS = 12_000;
+/** Templates that are profiles on every host. */
+const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
+
+const TEMPLATE_ID = /^tpl[0-9a-f]{24}$/;
+const REQUEST = /^\/v[23]\/templates$/;
+const LIST = /^\/(?:v2\/)?templates$/;
+const TAGS = '/templates/tags';
+const BEGIN = /^\/v2\/templates\/([^/]+)\/builds\/[^/]+$/;
+const FILES = /^\/templates\/([^/]+)\/files\/[^/]+$/;
+/** With a token in place of a key. */
+const UPLOAD = /^\/templates\/[^/]+\/files\/[^/]+\/[^/]+$/;
+const ONE = /^\/(?:v\d\/)?templates\/(?:aliases\/)?([^/]+)/;
+
+const build = z.object({
+  tags: z.array(z.string()),
+  vcpus: z.number(),
+  memoryMib: z.number(),
+  createdAtMs: z.number(),
+});
+const found = z.object({
+  template: z.object({ id: z.string(), createdAtMs: z.number(), builds: z.array(build) }).optional(),
+});
+const requested = z.object({ templateID: z.string() });
+const upload = z.looseObject({ url: z.string() });
+
+type Build = z.output<typeof build>;
+type Template = NonNullable<z.output<typeof found>['template']>;
+type Placed<T> = { readonly host: Host; readonly value: T };
+/** `silent`: hosts that may have it, too. */
+type Search = { readonly found: readonly Placed<Template>[]; readonly silent: readonly Host[] };
+
+export type Exchange = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** With its query. */
+  readonly path: string;
+  /** Without it. */
+  readonly plain: string;
+};
+
+export type E2bTemplatesDeps = {
+  readonly map: FleetMap;
+  readonly hosts: E2bHosts;
+  readonly creates: Pick<Creates, 'carry'>;
+  readonly connections: HostConnections;
+  readonly seal: FleetSeal;
+  readonly scheme: Addresses['scheme'];
+};
+
+export class E2bTemplates {
+  readonly #deps: E2bTemplatesDeps;
+  /** Hosts by the ids of templates, the oldest first. Hosts check keys themselves. */
+  readonly #known = new Map<string, string>();
+
+  constructor(deps: E2bTemplatesDeps) {
+    this.#deps = deps;
+  }
+
+  /** A path of templates. RefusedCaller; E2bError; AppError. */
+  async serve(exchange: Exchange): Promise<void> {
+    const { request, response, plain } = exchange;
+    const { method = 'GET' } = request;
+    const isRead = method === 'GET' || method === 'HEAD';
+    if (method === 'PUT' && UPLOAD.test(plain)) return await this.#upload(exchange);
+    if (method === 'POST' && REQUEST.test(plain)) return await this.#request(exchange);
+    if (isRead && LIST.test(plain)) return await listTemplates(this.#deps.hosts, exchange);
+    if (plain === TAGS) return await this.#changeTags(exchange);
+    const id = toText((BEGIN.exec(plain) ?? FILES.exec(plain) ?? ONE.exec(plain))?.[1]);
+    const host = await this.#hostOf(request, id);
+    if (method === 'POST' && BEGIN.test(plain))
+      return answer(
+        response,
+        await this.#carry(exchange, (body) => this.#assertSource(exchange, host, body)),
+      );
+    if (isRead && FILES.test(plain)) return await this.#showUpload(exchange, host);
+    await this.#pass(exchange, host);
+  }
+
+  /** What a create begins with: a template and a snapshot are on one host, everything else on all. */
+  async readCreate(request: IncomingMessage, { value }: JsonBody): Promise<CreateRequest | undefined> {
+    const text = value?.templateID;
+    if (typeof text !== 'string') return undefined;
+    const any = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
+    if (PROFILES.has(text)) return any;
+    const [built] = await this.#findBuilds(request, text);
+    if (built !== undefined) {
+      const { vcpus, memoryMib } = built.value;
+      return { vcpus, memoryMib, on: built.host.name };
+    }
+    const located = await this.#deps.hosts.locate(request, text);
+    if (located === undefined) return SNAPSHOT_ID.test(text) ? undefined : any;
+    const { host, vcpus, memoryMib } = located;
+    return { vcpus, memoryMib, on: host.name };
+  }
+
+  /** The newest first; none for the name of no template. E2bError 404 for an unknown tag; else as `#assertKnown`. */
+  async #findBuilds(request: IncomingMessage, text: string): Promise<readonly Placed<Build>[]> {
+    const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
+    if (wanted === undefined) return [];
+    const { found: all, silent } = await this.#search(request, wanted.name);
+    const builds = all.flatMap(({ host, value }) => value.builds.map((each) => ({ host, value: each })));
+    const { tag = DEFAULT_TAG } = wanted;
+    const tagged = byAge(builds.filter(({ value }) => value.tags.includes(tag)));
+    if (tagged.length > 0) return tagged;
+    if (builds.length > 0)
+      throw new E2bError(404, `template '${wanted.name}' has no build with the tag ${tag}`);
+    await this.#assertKnown(request, text, silent);
+    return [];
+  }
+
+  /** Of a build: on its host an unknown name could be that of an image. Resolves with the host. E2bError 409. */
+  async #assertSource({ request }: Exchange, host: Host, { value }: JsonBody): Promise<Host> {
+    const text = value?.fromTemplate;
+    if (typeof text !== 'string' || PROFILES.has(text)) return host;
+    const builds = await this.#findBuilds(request, text);
+    const [newest] = builds;
+    if (newest === undefined || builds.some((each) => each.host.name === host.name)) return host;
+    const where = `the template ${text} is on the host ${newest.host.name}, and this build on ${host.name}`;
+    throw new E2bError(409, `${where}; a build under the name of that template is on its host`);
+  }
+
+  /** Of a template, by its id or name, or of a snapshot; another one says that there is none. */
+  async #hostOf(request: IncomingMessage, text: string): Promise<Host> {
+    const { hosts, map } = this.#deps;
+    const known = map.host(this.#known.get(text) ?? '');
+    if (known?.doors.e2b !== undefined) return known;
+    const name = SNAPSHOT_ID.test(text) ? undefined : readName(text)?.name;
+    if (name !== undefined) {
+      const { found: all, silent } = await this.#search(request, name);
+      const [newest] = byAge(all);
+      if (newest !== undefined) return newest.host;
+      await this.#assertKnown(request, text, silent);
+    }
+    return (await hosts.locate(request, text))?.host ?? hosts.any();
+  }
+
+  /** RefusedCaller. */
+  async #search(request: IncomingMessage, idOrName: string): Promise<Search> {
+    const { hosts, seal } = this.#deps;
+    const path = `/sandboxd/templates/${encodeURIComponent(idOrName)}`;
+    const serving = hosts.hosts().filter(({ doors }) => doors.e2b !== undefined);
+    const asked = await hosts.ask(request, path, serving, writeQuestion(path, seal));
+    const all = asked.map(({ host, found: answered }) => ({ host, template: readTemplate(answered) }));
+    const placed = all.flatMap(({ host, template }) => (template ? [{ host, value: template }] : []));
+    for (const { host, value } of placed) this.#remember(value.id, host);
+    return {
+      found: placed,
+      silent: all.filter(({ template }) => template === undefined).map(({ host }) => host),
+    };
+  }
+
+  /**
+   * Nothing else may take the place of a template whose host does not answer, such as an image of that name. AppError
+   * upstream, unless the name is that of a profile, which no template has.
+   */
+  async #assertKnown(request: IncomingMessage, text: string, [silent]: readonly Host[]): Promise<void> {
+    if (silent === undefined || PROFILES.has(text)) return;
+    const { hosts } = this.#deps;
+    const asked = await hosts.ask(request, `/templates/aliases/${encodeURIComponent(text)}`);
+    if (asked.some(({ found: answered }) => answered?.answer.statusCode === 200)) return;
+    throw new AppError(
+      'upstream',
+      `the host ${silent.name} does not answer, and may have the template ${text}`,
+    );
+  }
+
+  #remember(id: string, { name }: Host): void {
+    if (!TEMPLATE_ID.test(id)) return;
+    this.#known.delete(id);
+    if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value ?? '');
+    this.#known.set(id, name);
+  }
+
+  /** Where the template is already, unless that host takes nothing new; else every gateway chooses the same host. */
+  async #choose(request: IncomingMessage, name: string): Promise<Host> {
+    const { hosts, map } = this.#deps;
+    const usable = map
+      .hosts()
+      .filter(({ doors, isReady, isCordoned }) => doors.e2b !== undefined && isReady && isCordoned !== true);
+    const names = new Set(usable.map((host) => host.name));
+    const { found: all } = await this.#search(request, name);
+    const [known] = byAge(all.filter(({ host }) => names.has(host.name)));
+    if (known !== undefined) return known.host;
+    const { tenant = '' } = await hosts.find(request, AbortSignal.timeout(FIND_MS));
+    return chooseByKey(usable, `${tenant} ${name}`);
+  }
+
+  async #request(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    let chosen: Host | undefined;
+    const made = await this.#carry(exchange, async ({ value }) => {
+      const name = readName(String(value?.name ?? value?.alias ?? ''))?.name;
+      chosen = name === undefined ? this.#deps.hosts.any() : await this.#choose(request, name);
+      return chosen;
+    });
+    if (made.answer.statusCode === 202 && chosen !== undefined)
+      this.#remember(requested.parse(JSON.parse(made.body.toString())).templateID, chosen);
+    answer(response, made);
+  }
+
+  async #changeTags(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    const made = await this.#carry(exchange, async ({ value }) =>
+      this.#hostOf(request, String(value?.target ?? value?.name ?? '')),
+    );
+    answer(response, made);
+  }
+
+  /** The client sends its files to the gateway, too, which then has no key that tells where to. */
+  async #showUpload({ request, response, path }: Exchange, host: Host): Promise<void> {
+    const { hosts, scheme } = this.#deps;
+    const headers = pickHostHeaders(request, ['x-api-key', 'authorization']);
+    const asked = { method: 'GET', path, headers };
+    const shown = await hosts.send(host, asked, undefined, signalOf(request, response));
+    if (shown.answer.statusCode !== 201) return answer(response, shown);
+    const own = upload.parse(JSON.parse(shown.body.toString()));
+    const url = `${toBaseUrl(request, scheme)}${new URL(own.url).pathname}?host=${encodeURIComponent(host.name)}`;
+    answer(response, { answer: shown.answer, body: Buffer.from(JSON.stringify({ ...own, url })) });
+  }
+
+  /** The host checks the token. */
+  async #upload(exchange: Exchange): Promise<void> {
+    const { plain, path } = exchange;
+    const host = this.#deps.map.host(new URLSearchParams(path.split('?')[1] ?? '').get('host') ?? '');
+    if (host === undefined) throw new E2bError(404, 'the host of the upload is not in this fleet any more');
+    await this.#pass({ ...exchange, path: plain }, host);
+  }
+
+  async #carry(
+    { request, response, path }: Exchange,
+    choose: (body: JsonBody) => Promise<Host>,
+  ): Promise<HostAnswer> {
+    return await this.#deps.creates.carry(request, response, path, choose);
+  }
+
+  async #pass({ request, response, path }: Exchange, host: Host): Promise<void> {
+    const { hosts, connections } = this.#deps;
+    await pass({ request, response, host: hosts.doorOf(host), path }, connections);
+  }
+}
+
+/** The newest first. */
+function byAge<T extends { readonly createdAtMs: number }>(all: readonly Placed<T>[]): Placed<T>[] {
+  return all.toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs);
+}
+
+/** Null: the host has none. Undefined: it does not say. */
+function readTemplate(answered: HostAnswer | undefined): Template | null | undefined {
+  const { statusCode = 500 } = answered?.answer ?? {};
+  if (statusCode === 404) return null;
+  if (answered === undefined || statusCode !== 200) return undefined;
+  return found.parse(JSON.parse(answered.body.toString())).template ?? null;
+}
+
+/** E2bError 404. */
+function toText(encoded = ''): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    throw new E2bError(404, `template '${encoded.slice(0, 100)}' not found`);
+  }
+}
