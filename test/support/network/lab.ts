@@ -45,6 +45,7 @@ export class Lab {
   readonly #t: Test;
   readonly #wire: string;
   readonly #store: Store;
+  #guests = 0;
 
   private constructor(t: Test, dir: string, names: NameServer, wire: string, store: Store) {
     this.#t = t;
@@ -90,8 +91,8 @@ export class Lab {
 
   /** Connects a guest to the slot's tap, with its addresses. Returns the path of its namespace. */
   async boot(slot: NetworkSlot): Promise<Guest> {
-    const name = `guest-${slot.guestIp}`;
-    const path = await this.#makeNamespace(name);
+    // Networks of two tests may choose the same address by chance.
+    const path = await this.#makeNamespace(`guest-${slot.guestIp}-${this.#guests++}`);
     const cable = await this.start(['cable', slot.namespace, slot.tap, path, 'eth0']);
     const guest = new Guest(path, cable, this);
     await guest.sh(`

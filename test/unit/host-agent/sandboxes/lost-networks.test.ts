@@ -171,25 +171,6 @@ t.test('one that is removed and cannot be recorded stays taken until the sandbox
   await until(() => network.calls.includes('free tap1'), 'it to be freed');
 });
 
-t.test('of two sandboxes that an earlier version gave one network, the one that runs has it', async (t) => {
-  const home = await makeHome(t);
-  const first = await start(t, home);
-  const records = first.store.table<SandboxRecord>('sandboxes');
-  const ended = records.get(first.id);
-  const other = await first.manager.create({ network: { allowlist: ['b.test'] } });
-  const live = records.get(other.id);
-  if (ended?.network === undefined || live === undefined) throw new Error('no record');
-  first.host.of(first.id).end('a fault');
-  await until(() => records.get(first.id)?.exit !== undefined, 'its exit to be recorded');
-  await records.put(other.id, { ...live, createdAtMs: ended.createdAtMs - 1, network: ended.network });
-  await first.crash();
-  const next = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-  t.same(next.network.calls.slice(0, 2), ['adopt tap1', 'start [b.test] again tap1']);
-  const after = next.store.table<SandboxRecord>('sandboxes');
-  t.notOk(after.get(first.id)?.network);
-  t.same(after.get(other.id)?.network, ended.network);
-});
-
 t.test(
   'a deleted one keeps its addresses until nothing of it is left, also for the next daemon',
   async (t) => {
