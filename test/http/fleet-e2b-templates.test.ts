@@ -162,8 +162,8 @@ t.test('templates are spread over hosts, and files are sent through the gateway'
     'it is the address of the gateway',
   );
   const send = async (to: string) => (await fetch(to, { method: 'PUT', body: 'an archive' })).status;
-  t.equal(await send(url.replace(/host=h\d/, 'host=h9')), 404);
-  t.equal(await send(url.replace(/.\?host/, 'x?host')), 401);
+  t.equal(await send(url.replace(/host=h\d/, 'host=h9')), 401);
+  t.equal(await send(url.replace(/.\?host/, '?host')), 401);
   t.equal(await send(url), 200);
   t.match((await ask('GET', `/templates/${ids.templateID}/files/${HASH}`)).json, { present: true });
   t.equal((await begin(ids)).status, 202);
