@@ -1,13 +1,16 @@
 // The front for clients of E2B of a gateway whose hosts answer with what no host should, and whose clients send what no
 // SDK does.
+
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { MAX_KEYED_REQUESTS_OF_EACH } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { FleetSeal, HostConnections } from '../../host-agent/src/fleet/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
 import type { Json } from './e2b-front.ts';
 
 /** Of the whole file. */
@@ -24,7 +27,7 @@ type Answer = {
   readonly text?: string;
 };
 /** Undefined: as a host that has nothing. */
-type Answers = (path: string, request: IncomingMessage) => Answer | undefined;
+type Answers = (path: string, request: IncomingMessage) => Answer | 'never' | undefined;
 
 const NOTHING: Answers = () => undefined;
 
@@ -43,12 +46,9 @@ async function serveHost(t: Test, name: string, answers: Answers) {
     const path = request.url ?? '/';
     asked.push(`${request.method} ${path}`);
     request.resume().once('end', () => {
-      const {
-        status = 200,
-        headers = {},
-        body,
-        text,
-      } = answers(path, request) ?? answerAsEmpty(path, request.method);
+      const answer = answers(path, request) ?? answerAsEmpty(path, request.method);
+      if (answer === 'never') return;
+      const { status = 200, headers = {}, body, text } = answer;
       response.writeHead(status, { 'content-type': 'application/json', ...headers });
       response.end(text ?? JSON.stringify(body));
     });
@@ -86,10 +86,16 @@ async function start(t: Test, ...all: readonly Answers[]) {
   t.teardown(() => connections.close());
   const seal = new FleetSeal(Buffer.alloc(32, 7));
   const url = await serveE2bDoor(t, { catalogue, map, connections, seal } as never);
-  const ask = async (method: string, path: string, body?: string | object, headers = {}) => {
+  const ask = async (
+    method: string,
+    path: string,
+    body?: string | object,
+    headers = {},
+    signal?: AbortSignal,
+  ) => {
     const text = typeof body === 'object' ? JSON.stringify(body) : body;
     const response = await fetch(new URL(path, url), {
-      method,
+      ...{ method, ...(signal && { signal }) },
       headers: { 'x-api-key': 'key', 'content-type': 'application/json', ...headers },
       ...(text !== undefined && { body: text }),
     });
@@ -183,6 +189,21 @@ t.test('a host has only what could be a place, and only for what it refuses', as
     t.equal((await ask('POST', `/v2/templates/${TEMPLATE}/builds/x`, {})).status, status);
     t.same(places, [], `${status} ${wanted}`);
   }
+});
+
+t.test('requests that go on without their client are limited', async (t) => {
+  const { ask } = await start(t, (path) => (path === '/v3/templates' ? 'never' : undefined));
+  const left = new AbortController();
+  t.teardown(() => left.abort());
+  const statuses: number[] = [];
+  const all = Array.from({ length: MAX_KEYED_REQUESTS_OF_EACH + 10 }, async (_, n) => {
+    const keyed = { 'idempotency-key': `k${n}` };
+    const { status } = await ask('POST', '/v3/templates', { name: 'app' }, keyed, left.signal);
+    statuses.push(status);
+  });
+  for (const each of all) each.catch(() => undefined);
+  await until(() => statuses.length === 10, 'those that are too many');
+  t.same(new Set(statuses), new Set([503]));
 });
 
 t.test('a host does not take the id of a template that another one has', async (t) => {
