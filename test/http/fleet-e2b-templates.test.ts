@@ -230,6 +230,36 @@ t.test('a build that waits for its turn keeps its place', async (t) => {
   await noPods();
 });
 
+t.test('a place that is taken away from a build that waits goes at once', async (t) => {
+  const { fleet, hosts, ask, request, begin, end, noPods } = await start(t, ['h0']);
+  for (const { daemon } of hosts) daemon.host.agentFaults = { hasNoFiles: true, neverExits: true };
+  const all: Json[] = [];
+  for (let n = 0; n < 3; n++) {
+    const ids = await request(`app-${n}`);
+    t.equal((await begin(ids, { steps: [{ type: 'RUN', args: ['x'] }] })).status, 202);
+    all.push(ids);
+  }
+  const pods = () => fleet.api.objects.list('pods').map(({ metadata: { name } }) => name);
+  const made = () =>
+    hosts.flatMap(({ daemon }) => daemon.manager.list().map(({ id }) => id.replace('_', '-')));
+  await until(() => pods().length === 3 && made().length === 2, 'three places, and two sandboxes');
+  const [waiting = ''] = pods().filter((name) => !made().includes(name));
+  // As a gateway does whose client left just before the answer.
+  fleet.api.objects.delete('pods', 'sandboxd-acme', waiting, undefined);
+  await until(() => pods().length === 2, 'two places');
+  t.equal((await ask('DELETE', `/templates/${all[0].templateID}`)).status, 204);
+  t.match(await end(all[2]), { status: 'error', reason: { step: 'base', message: /no longer/ } });
+  t.equal((await ask('DELETE', `/templates/${all[1].templateID}`)).status, 204);
+  await noPods();
+});
+
+t.test('a size that no sandbox has is refused with the request', async (t) => {
+  const { ask, noPods } = await start(t, ['h0']);
+  for (const size of [{ cpuCount: 33 }, { cpuCount: 10_000 }, { memoryMB: 65_537 }, { memoryMB: 10 ** 9 }])
+    t.equal((await ask('POST', '/v3/templates', { name: 'app', ...size })).status, 400);
+  await noPods();
+});
+
 t.test('nothing else takes the name of a template whose host is gone', async (t) => {
   const { hosts, ask, build, holderOf } = await start(t);
   const { templateID } = await build('app');
