@@ -231,7 +231,7 @@ t.test('a build that waits for its turn keeps its place', async (t) => {
 });
 
 t.test('a place that is taken away from a build that waits goes at once', async (t) => {
-  const { fleet, hosts, ask, request, begin, end, noPods } = await start(t, ['h0']);
+  const { fleet, hosts, keyring, ask, request, begin, end, noPods } = await start(t, ['h0']);
   for (const { daemon } of hosts) daemon.host.agentFaults = { hasNoFiles: true, neverExits: true };
   const all: Json[] = [];
   for (let n = 0; n < 3; n++) {
@@ -243,6 +243,16 @@ t.test('a place that is taken away from a build that waits goes at once', async 
   const made = () =>
     hosts.flatMap(({ daemon }) => daemon.manager.list().map(({ id }) => id.replace('_', '-')));
   await until(() => pods().length === 3 && made().length === 2, 'three places, and two sandboxes');
+  const { id, text } = await keyring.registry
+    .create({ name: 'brief', tenant: 'acme' }, 'e2b')
+    .then(({ key, text: own }) => ({ id: key.id, text: own }));
+  const brief = (await ask('POST', '/v3/templates', { name: 'brief' }, text)).json;
+  const path = `/v2/templates/${brief.templateID}/builds/${brief.buildID}`;
+  t.equal((await ask('POST', path, { fromTemplate: 'base' }, text)).status, 202);
+  await until(() => pods().length === 4, 'four places');
+  await keyring.registry.revoke(id);
+  await until(() => pods().length === 3, 'a key that was revoked keeps no place');
+  t.match(await end(brief), { status: 'error', reason: { message: /not valid any more/ } });
   const [waiting = ''] = pods().filter((name) => !made().includes(name));
   // As a gateway does whose client left just before the answer.
   fleet.api.objects.delete('pods', 'sandboxd-acme', waiting, undefined);
