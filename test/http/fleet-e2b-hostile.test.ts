@@ -220,6 +220,26 @@ t.test('a host does not take the id of a template that another one has', async (
   t.equal(hosts[1]!.asked.filter((each) => each === `GET /templates/${TEMPLATE}`).length, 0);
 });
 
+t.test('a name that two hosts have is found by its tag', async (t) => {
+  const having = (id: string, createdAtMs: number, tag: string): Answers => {
+    const builds = [{ ...build(createdAtMs), tags: [tag] }];
+    const facts = { body: { template: { id, createdAtMs, builds } } };
+    return (path) => {
+      if (path === '/sandboxd/templates/app') return facts;
+      return path.startsWith('/templates/aliases/') ? { body: { templateID: id } } : undefined;
+    };
+  };
+  const [a, b] = [`tpl${'a'.repeat(24)}`, `tpl${'b'.repeat(24)}`];
+  const { ask } = await start(t, having(a, 1, 'old'), having(b, 2, 'new'));
+  for (const [name, id] of [
+    ['app:old', a],
+    ['app:new', b],
+    ['app', b],
+    ['app:none', b],
+  ] as const)
+    t.match((await ask('GET', `/templates/aliases/${name}`)).text, id, name);
+});
+
 t.test('an address of an upload is that of the gateway alone, for its own host', async (t) => {
   const answers: Answers = (path, { method }) => {
     if (path === FILES) return { status: 201, body: { present: false, url: `http://x${FILES}/token` } };

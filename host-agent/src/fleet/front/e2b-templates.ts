@@ -148,10 +148,13 @@ export class E2bTemplates {
     const { hosts } = this.#deps;
     const known = this.#holderOf(text);
     if (known?.doors.e2b !== undefined) return known;
-    const name = SNAPSHOT_ID.test(text) ? undefined : readName(text)?.name;
-    if (name !== undefined) {
-      const { found: all, silent } = await this.#search(request, name);
-      const [newest] = byAge(all);
+    const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
+    if (wanted !== undefined) {
+      const { found: all, silent } = await this.#search(request, wanted.name);
+      const tagged = all.filter(({ value }) =>
+        value.builds.some(({ tags }) => tags.includes(wanted.tag ?? '')),
+      );
+      const [newest] = byAge(tagged.length > 0 ? tagged : all);
       if (newest !== undefined) return newest.host;
       await this.#assertKnown(request, text, silent);
     }
@@ -243,7 +246,8 @@ export class E2bTemplates {
     const { hosts, scheme, seal } = this.#deps;
     const headers = pickHostHeaders(request, ['x-api-key', 'authorization']);
     const asked = { method: 'GET', path, headers };
-    const shown = await hosts.send(host, asked, undefined, signalOf(request, response));
+    const limit = AbortSignal.any([signalOf(request, response), AbortSignal.timeout(FIND_MS)]);
+    const shown = await hosts.send(host, asked, undefined, limit);
     if (shown.answer.statusCode !== 201) return answer(response, shown);
     const own = readAnswerOf(upload, host, shown);
     const { pathname } = new URL(own.url);
