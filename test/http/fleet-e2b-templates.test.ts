@@ -162,8 +162,8 @@ t.test('templates are spread over hosts, and files are sent through the gateway'
     'it is the address of the gateway',
   );
   const send = async (to: string) => (await fetch(to, { method: 'PUT', body: 'an archive' })).status;
-  t.equal(await send(url.replace(/host=h\d/, 'host=h9')), 404);
-  t.equal(await send(url.replace(/.\?host/, 'x?host')), 401);
+  t.equal(await send(url.replace(/host=h\d/, 'host=h9')), 401);
+  t.equal(await send(url.replace(/.\?host/, '?host')), 401);
   t.equal(await send(url), 200);
   t.match((await ask('GET', `/templates/${ids.templateID}/files/${HASH}`)).json, { present: true });
   t.equal((await begin(ids)).status, 202);
@@ -227,6 +227,46 @@ t.test('a build that waits for its turn keeps its place', async (t) => {
   await until(() => isMade(all[2]), 'the next one has its sandbox');
   await until(() => pods() === 2, 'two places');
   for (const ids of all.slice(1, 3)) await remove(ids);
+  await noPods();
+});
+
+t.test('a place that is taken away from a build that waits goes at once', async (t) => {
+  const { fleet, hosts, keyring, ask, request, begin, end, noPods } = await start(t, ['h0']);
+  for (const { daemon } of hosts) daemon.host.agentFaults = { hasNoFiles: true, neverExits: true };
+  const all: Json[] = [];
+  for (let n = 0; n < 3; n++) {
+    const ids = await request(`app-${n}`);
+    t.equal((await begin(ids, { steps: [{ type: 'RUN', args: ['x'] }] })).status, 202);
+    all.push(ids);
+  }
+  const pods = () => fleet.api.objects.list('pods').map(({ metadata: { name } }) => name);
+  const made = () =>
+    hosts.flatMap(({ daemon }) => daemon.manager.list().map(({ id }) => id.replace('_', '-')));
+  await until(() => pods().length === 3 && made().length === 2, 'three places, and two sandboxes');
+  const { id, text } = await keyring.registry
+    .create({ name: 'brief', tenant: 'acme' }, 'e2b')
+    .then(({ key, text: own }) => ({ id: key.id, text: own }));
+  const brief = (await ask('POST', '/v3/templates', { name: 'brief' }, text)).json;
+  const path = `/v2/templates/${brief.templateID}/builds/${brief.buildID}`;
+  t.equal((await ask('POST', path, { fromTemplate: 'base' }, text)).status, 202);
+  await until(() => pods().length === 4, 'four places');
+  await keyring.registry.revoke(id);
+  await until(() => pods().length === 3, 'a key that was revoked keeps no place');
+  t.match(await end(brief), { status: 'error', reason: { message: /not valid any more/ } });
+  const [waiting = ''] = pods().filter((name) => !made().includes(name));
+  // As a gateway does whose client left just before the answer.
+  fleet.api.objects.delete('pods', 'sandboxd-acme', waiting, undefined);
+  await until(() => pods().length === 2, 'two places');
+  t.equal((await ask('DELETE', `/templates/${all[0].templateID}`)).status, 204);
+  t.match(await end(all[2]), { status: 'error', reason: { step: 'base', message: /no longer/ } });
+  t.equal((await ask('DELETE', `/templates/${all[1].templateID}`)).status, 204);
+  await noPods();
+});
+
+t.test('a size that no sandbox has is refused with the request', async (t) => {
+  const { ask, noPods } = await start(t, ['h0']);
+  for (const size of [{ cpuCount: 33 }, { cpuCount: 10_000 }, { memoryMB: 65_537 }, { memoryMB: 10 ** 9 }])
+    t.equal((await ask('POST', '/v3/templates', { name: 'app', ...size })).status, 400);
   await noPods();
 });
 

@@ -19,7 +19,8 @@ export type SealKind =
   | 'doors'
   | 'unplaced'
   | 'client'
-  | 'question';
+  | 'question'
+  | 'upload';
 
 export class FleetSeal {
   readonly #key: Buffer;

@@ -1,5 +1,6 @@
 // Where sandboxes are placed: a daemon of its own makes each that a client may have; in a fleet their place was found,
 // and their ids given, before the request came to this host.
+import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 
 /** Of the request of a gateway of the fleet. */
 export const PLACE_HEADER = 'sandboxd-place';
@@ -66,7 +67,9 @@ export function writeWanted({ vcpus, memoryMib }: PlacedSize): string {
 export function readWanted(text: unknown): PlacedSize | undefined {
   if (typeof text !== 'string') return undefined;
   const [, vcpus, memoryMib] = /^(\d{1,4}) (\d{1,8})$/.exec(text) ?? [];
-  return vcpus === undefined ? undefined : { vcpus: Number(vcpus), memoryMib: Number(memoryMib) };
+  const size = { vcpus: Number(vcpus), memoryMib: Number(memoryMib) };
+  const isOfSandbox = size.vcpus <= MAX_VCPUS && size.memoryMib <= MAX_MEMORY_MIB;
+  return isOfSandbox && size.vcpus > 0 && size.memoryMib > 0 ? size : undefined;
 }
 
 /** Routes that make sandboxes. */

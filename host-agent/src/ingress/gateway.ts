@@ -295,8 +295,8 @@ export class RateLimits {
   }
 
   /** Before anything is looked up for the request. AppError exhausted. */
-  countClient(address: string): void {
-    if (!this.#clients.take(address)) throw excess('from this address');
+  countClient(address: string, which = 'from this address'): void {
+    if (!this.#clients.take(address)) throw excess(which);
   }
 
   /** Only requests that are allowed count. AppError exhausted. */

@@ -14,6 +14,7 @@ type ConcurrencyLimitOptions = {
 export class ConcurrencyLimit {
   readonly #options: ConcurrencyLimitOptions;
   readonly #counts = new Map<string | undefined, number>();
+  readonly #tenants = new Map<string, number>();
   #count = 0;
 
   constructor(options: ConcurrencyLimitOptions) {
@@ -26,29 +27,38 @@ export class ConcurrencyLimit {
 
   /**
    * Occupies a slot until disposed (idempotent). Undefined: a client without an identity; only the total limit applies.
-   * AppError exhausted.
+   * `tenant`: of a client that is a key; all keys of one leave half for others. AppError exhausted.
    */
-  acquire(client: string | undefined): Disposable {
+  acquire(client: string | undefined, tenant?: string): Disposable {
     const { what, max, maxPerClient } = this.#options;
     const own = this.#counts.get(client) ?? 0;
     const limit = client === undefined ? max : maxPerClient;
     if (this.#count >= max)
       throw new AppError('exhausted', `there are ${max} ${what} already; try again later`);
     if (own >= limit) throw new AppError('exhausted', `you have ${limit} ${what} already; close some`);
+    const ofTenant = tenant === undefined ? 0 : (this.#tenants.get(tenant) ?? 0);
+    if (ofTenant >= max / 2)
+      throw new AppError('exhausted', `the keys of your tenant have ${ofTenant} ${what} already; close some`);
     this.#count += 1;
     this.#counts.set(client, own + 1);
+    if (tenant !== undefined) this.#tenants.set(tenant, ofTenant + 1);
     let isActive = true;
     return {
       [Symbol.dispose]: () => {
         if (!isActive) return;
         isActive = false;
         this.#count -= 1;
-        const left = (this.#counts.get(client) ?? 1) - 1;
-        if (left === 0) this.#counts.delete(client);
-        else this.#counts.set(client, left);
+        lower(this.#counts, client);
+        if (tenant !== undefined) lower(this.#tenants, tenant);
       },
     };
   }
+}
+
+function lower<T>(counts: Map<T, number>, name: T): void {
+  const left = (counts.get(name) ?? 1) - 1;
+  if (left === 0) counts.delete(name);
+  else counts.set(name, left);
 }
 
 /**

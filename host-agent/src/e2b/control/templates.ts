@@ -1,4 +1,5 @@
 // Templates of the control plane: builds, their status and files, names and tags.
+import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import type { Hono, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { z } from 'zod';
@@ -25,13 +26,12 @@ const UPLOAD_IDLE_MS = 60_000;
 const BUILD_OPERATIONS = ['create', 'exec', 'snapshot', 'read', 'view'] as const;
 
 const tags = z.array(z.string().max(200)).max(MAX_TAGS_AT_ONCE);
-const count = z.int().min(1).nullish();
 const requestBody = z.object({
   name: z.string().max(400).nullish(),
   alias: z.string().max(400).nullish(),
   tags: tags.nullish(),
-  cpuCount: count,
-  memoryMB: count,
+  cpuCount: z.int().min(1).max(MAX_VCPUS).nullish(),
+  memoryMB: z.int().min(1).max(MAX_MEMORY_MIB).nullish(),
 });
 const tagsBody = z.object({ target: z.string().max(400), tags: tags.min(1) });
 const removeTagsBody = z.object({ name: z.string().max(400), tags: tags.min(1) });

@@ -20,7 +20,7 @@ export const BUILD_TIMEOUT_MS = 60 * 60_000;
 const GRACE_S = 300;
 /** E2B's own image. */
 const BASE_IMAGE = /^(?:docker\.io\/)?e2bdev\/base(?::latest)?$/;
-const KEY_CHECK_MS = 5000;
+export const KEY_CHECK_MS = 5000;
 
 /** Of the sandbox of a build that waits for its turn. */
 export type HeldPlace = Disposable & { readonly header: string | undefined };
@@ -83,15 +83,21 @@ export class BuildRunner {
     return { from, source: await find({ requests, principal }, this.#options.catalogue, from) };
   }
 
+  /** Why a build ends, also one that waits for its turn. */
+  endOf({ caller }: Pick<BuildJob, 'caller'>): E2bError | undefined {
+    if (!this.#options.isValid(caller.principal))
+      return new E2bError(401, 'the key of the build is not valid any more');
+    if (this.#options.isDraining()) return new E2bError(503, 'the host of the build is drained; build again');
+    return undefined;
+  }
+
   /** Errors of a step are FailedStep. */
   async run(build: BuildJob, request: BuildRequest): Promise<void> {
-    const { caller, stop } = build;
+    const { stop } = build;
     // Also in the midst of a step.
     const check = (): void => {
-      if (!this.#options.isValid(caller.principal))
-        stop.abort(new E2bError(401, 'the key of the build is not valid any more'));
-      if (this.#options.isDraining())
-        stop.abort(new E2bError(503, 'the host of the build is drained; build again'));
+      const reason = this.endOf(build);
+      if (reason !== undefined) stop.abort(reason);
     };
     const timer = setInterval(check, KEY_CHECK_MS).unref();
     try {

@@ -17,6 +17,7 @@ import {
   BuildRunner,
   FailedStep,
   type HeldPlace,
+  KEY_CHECK_MS,
   toMessage,
 } from './build-run.ts';
 import { BuildSandboxes } from './build-sandboxes.ts';
@@ -187,6 +188,11 @@ export class Builder {
     }
     clearTimeout(build.timer);
     build.request = request;
+    const check = (): void => {
+      const reason = this.#runner.endOf(build);
+      if (reason !== undefined) this.#cancel(build, reason);
+    };
+    build.timer = setInterval(check, KEY_CHECK_MS).unref();
     this.#startNext();
   }
 
@@ -213,10 +219,11 @@ export class Builder {
     return this.scopeOf(template.id, caller.principal);
   }
 
-  #cancel(build: Build, why: string): void {
+  #cancel(build: Build, why: string | E2bError): void {
     if (!isPending(build)) return;
-    build.stop.abort(new E2bError(409, why));
-    if (!this.#running.has(build)) this.#finish(build, new E2bError(409, why));
+    const reason = typeof why === 'string' ? new E2bError(409, why) : why;
+    build.stop.abort(reason);
+    if (!this.#running.has(build)) this.#finish(build, reason);
   }
 
   #startNext(): void {
@@ -227,6 +234,7 @@ export class Builder {
       const own = [...this.#running.keys()].filter((each) => sharerOfCaller(each.caller) === sharer);
       if (own.length >= MAX_RUNNING_OF_EACH) continue;
       build.status = 'building';
+      clearTimeout(build.timer);
       const late = (): void => build.stop.abort(new E2bError(504, 'the build took too long'));
       build.timer = setTimeout(late, BUILD_TIMEOUT_MS).unref();
       const work = this.#runner

@@ -17,8 +17,8 @@ export class AskLimits {
 
   /** Undefined: a client without a key, or without a tenant. AppError exhausted. */
   count(client: string | undefined, tenant?: string): void {
-    if (client !== undefined) this.#clients.countClient(client);
-    if (tenant !== undefined) this.#tenants.countClient(tenant);
+    if (client !== undefined) this.#clients.countClient(client, 'of this client for unknown sandboxes');
+    if (tenant !== undefined) this.#tenants.countClient(tenant, 'of this tenant for unknown sandboxes');
     if (this.#all.take()) return;
     throw new AppError('exhausted', 'unknown sandboxes are looked up too often', { retryAfterS: 1 });
   }

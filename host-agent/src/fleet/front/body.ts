@@ -3,9 +3,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BODY_IDLE_MS, MAX_JSON_BYTES } from '@sandboxd/api';
 import { BodyPace } from '../../http/input/body-source.ts';
-import { BodyMemoryLimit, GrowingBuffer } from '../../http/input/json-body.ts';
+import { BodyMemoryLimit, GrowingBuffer, SHARED_BYTES } from '../../http/input/json-body.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { type Caller, clientOf } from './callers.ts';
+import type { Caller } from './callers.ts';
+import { Shares } from './shares.ts';
 
 export type JsonBody = Disposable & {
   readonly bytes: Buffer;
@@ -15,7 +16,8 @@ export type JsonBody = Disposable & {
 
 /** Of one key, so that others have the rest. */
 const MAX_BYTES_OF_EACH = 16 * 2 ** 20;
-const heldBytes = new Map<string, number>();
+/** `BodyMemoryLimit` counts those of all. */
+const shares = new Shares(Number.POSITIVE_INFINITY, MAX_BYTES_OF_EACH, SHARED_BYTES / 2);
 
 /** AppError too_large, cancelled, exhausted; HttpError timeout. */
 export async function readJsonBody(
@@ -64,32 +66,27 @@ class HeldBody implements JsonBody {
 
 class BodyMemory implements Disposable {
   readonly #all = new BodyMemoryLimit();
-  readonly #client: string | undefined;
+  readonly #caller: Caller;
   #sizeBytes = 0;
 
   constructor(caller: Caller) {
-    this.#client = clientOf(caller);
+    this.#caller = caller;
   }
 
   /** AppError exhausted. */
   add(bytes: number): void {
-    const own = this.#client === undefined ? 0 : (heldBytes.get(this.#client) ?? 0);
-    if (own + bytes > MAX_BYTES_OF_EACH)
+    if (!shares.take(this.#caller, bytes))
       throw new AppError('exhausted', 'your requests on their way are too large together; try again later', {
         retryAfterS: 5,
       });
-    this.#all.add(bytes);
     this.#sizeBytes += bytes;
-    if (this.#client !== undefined) heldBytes.set(this.#client, own + bytes);
+    this.#all.add(bytes);
   }
 
   [Symbol.dispose](): void {
     this.#all[Symbol.dispose]();
-    if (this.#client === undefined) return;
-    const left = (heldBytes.get(this.#client) ?? 0) - this.#sizeBytes;
+    shares.giveBack(this.#caller, this.#sizeBytes);
     this.#sizeBytes = 0;
-    if (left > 0) heldBytes.set(this.#client, left);
-    else heldBytes.delete(this.#client);
   }
 }
 

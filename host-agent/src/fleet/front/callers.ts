@@ -8,6 +8,7 @@ import { AppError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
 import { clientHeader } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { readAnswer } from './json.ts';
 
 const KEPT_MS = 10_000;
 const MAX_KEPT = 10_000;
@@ -74,7 +75,7 @@ export class Callers {
     if (kept !== undefined && kept.untilMs > performance.now()) return kept.caller;
     const answer = await this.#ask(authorization, clientHeader({ headers }), signal);
     if (answer.answer.statusCode !== 200) throw new RefusedCaller(answer);
-    const { tenant } = answerBody.parse(JSON.parse(answer.body.toString()));
+    const tenant = readAnswer(answerBody, answer)?.tenant;
     const caller = { tenant, digest, hasKey };
     // The oldest is the first.
     if (this.#kept.size >= MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value ?? '');
@@ -123,8 +124,10 @@ export class Callers {
   async #askHost(host: Host, headers: readonly string[], limit: AbortSignal): Promise<HostAnswer> {
     const request = { method: 'GET', path: '/whoami', headers };
     const found = await this.#connections.send(host, request, undefined, limit);
-    if ((found.answer.statusCode ?? 500) < 500) return found;
-    throw new Error(`it answers with status ${found.answer.statusCode}`);
+    const { statusCode = 500 } = found.answer;
+    const isUsable = statusCode === 200 ? readAnswer(answerBody, found) !== undefined : statusCode < 500;
+    if (isUsable) return found;
+    throw new Error(`it answers with status ${statusCode}, or with anything`);
   }
 }
 

@@ -161,11 +161,13 @@ export class Creates {
   ): Promise<HostAnswer> {
     const signal = signalOf(request, response);
     const caller = await this.#deps.callers.find(request, signal);
+    using _slot = this.#deps.keyed.admit(request, caller);
     using body = await readJsonBody(request, response, caller);
     const host = await choose(body);
     const call = { request, path, body, signal };
     const first = await this.#send(host, call);
-    const size = readWanted(first.answer.headers[WANTED_HEADER]);
+    const { statusCode, headers } = first.answer;
+    const size = statusCode === NO_PLACE ? readWanted(headers[WANTED_HEADER]) : undefined;
     if (size === undefined) return first;
     const asked = { ...size, tenant: caller.tenant, id: newId('sbx'), on: host.name, claims: [] };
     return await this.#use(await this.#deps.catalogue.place(asked, signal), call);

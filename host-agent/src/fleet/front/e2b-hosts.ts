@@ -1,8 +1,10 @@
 // The hosts as the front for clients of E2B asks them: at their own fronts, and for the key that such a client sends.
 import type { IncomingMessage } from 'node:http';
+import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import { z } from 'zod';
 import { toOwnerRequest } from '../../e2b/index.ts';
 import { AppError } from '../../lib/errors.ts';
+import { isId } from '../../lib/ids.ts';
 import type { Host } from '../catalogue.ts';
 import { writeQuestion } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -10,13 +12,17 @@ import type { Caller, Callers } from './callers.ts';
 import { FanOutLimits } from './fan-out.ts';
 import { clientHeader } from './headers.ts';
 import type { HostAnswer, HostConnections, HostExchange, HostRequest } from './host-connections.ts';
+import { readAnswer } from './json.ts';
 
 const ASK_MS = 5000;
 const FIND_MS = 12_000;
 export const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
+/** Hosts that answer with others are not asked for places of them. */
+export const VCPUS = z.int().min(1).max(MAX_VCPUS);
+export const MEMORY_MIB = z.int().min(1).max(MAX_MEMORY_MIB);
 const SNAPSHOT_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-const snapshot = z.object({ id: z.string(), vcpus: z.number(), memory_mib: z.number() });
+const snapshot = z.object({ id: z.string(), vcpus: VCPUS, memory_mib: MEMORY_MIB });
 const owner = z.object({ id: z.string() });
 const snapshots = z.object({ snapshots: z.array(snapshot) });
 
@@ -100,7 +106,8 @@ export class E2bHosts {
     const found = await Promise.all(
       this.hosts().map(async (host) => {
         const answer = await this.send(host, asked, undefined, limit).catch(() => undefined);
-        return answer?.answer.statusCode === 200 ? [owner.parse(JSON.parse(answer.body.toString())).id] : [];
+        const said = answer?.answer.statusCode === 200 ? readAnswer(owner, answer) : undefined;
+        return said !== undefined && isId('sbx', said.id) ? [said.id] : [];
       }),
     );
     return found.flat()[0];
@@ -108,15 +115,15 @@ export class E2bHosts {
 
   /** The host that has a snapshot, by its id or name, as the client may see it. RefusedCaller. */
   async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Located | undefined> {
-    const isId = SNAPSHOT_ID.test(nameOrId);
-    if (!isId && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
+    const isSnapshot = SNAPSHOT_ID.test(nameOrId);
+    if (!isSnapshot && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
     using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const authorization = toAuthorization(request);
     const headers = [
       ...(authorization === undefined ? [] : ['Authorization', authorization]),
       ...clientHeader(request),
     ];
-    const path = isId ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
+    const path = isSnapshot ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
     const limit = AbortSignal.timeout(ASK_MS);
     const asked = await Promise.all(
       this.hosts().map(async (host) => {
@@ -125,8 +132,7 @@ export class E2bHosts {
           .send(host, rest, undefined, limit, memory)
           .catch(() => undefined);
         if (found?.answer.statusCode !== 200) return [];
-        const body: unknown = JSON.parse(found.body.toString());
-        const [first] = isId ? [snapshot.parse(body)] : snapshots.parse(body).snapshots;
+        const first = isSnapshot ? readAnswer(snapshot, found) : readAnswer(snapshots, found)?.snapshots[0];
         return first === undefined ? [] : [{ host, vcpus: first.vcpus, memoryMib: first.memory_mib }];
       }),
     );

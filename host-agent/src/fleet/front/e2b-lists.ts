@@ -6,14 +6,16 @@ import { AppError } from '../../lib/errors.ts';
 import { answer } from './creates.ts';
 import type { Asked, E2bHosts } from './e2b-hosts.ts';
 import { refusalOf } from './fan-out.ts';
+import { readAnswer } from './json.ts';
 import type { Parked } from './parked.ts';
 
 const UNREACHABLE = 'sandboxd-unreachable-hosts';
 const MAX_PAGE = 100;
 
 const entries = z.array(z.looseObject({}));
-const templates = z.array(z.looseObject({ createdAt: z.string() }));
-const sandboxes = z.array(z.looseObject({ sandboxID: z.string(), startedAt: z.string() }));
+const time = z.string().refine((text) => !Number.isNaN(Date.parse(text)));
+const templates = z.array(z.looseObject({ createdAt: time }));
+const sandboxes = z.array(z.looseObject({ sandboxID: z.string(), startedAt: time }));
 
 type List = {
   readonly request: IncomingMessage;
@@ -34,12 +36,12 @@ export async function listSandboxes(
     hosts.ask(request, path),
     parked.list(request, path).catch(() => undefined),
   ]);
-  const done = asked.filter(({ found }) => found?.answer.statusCode === 200);
+  const done = readLists(sandboxes, asked);
   if (done.length === 0) return refuseAll(response, asked);
-  const own = done.flatMap(({ found }) => sandboxes.parse(parse(found)));
+  const own = done.flatMap(({ listed }) => listed);
   const known = new Set(own.map(({ sandboxID }) => sandboxID));
   const isStored = stored?.answer.statusCode === 200;
-  const more = isStored ? sandboxes.parse(parse(stored)) : [];
+  const more = (isStored && readAnswer(sandboxes, stored)) || [];
   // What a host has is as that host says.
   const all = [...own, ...more.filter(({ sandboxID }) => !known.has(sandboxID))];
   const positionOf = ({ sandboxID, startedAt }: (typeof all)[number]) => {
@@ -52,7 +54,7 @@ export async function listSandboxes(
   const answers = [...done.map(({ found }) => found), ...(isStored ? [stored] : [])];
   const isCut = answers.some((each) => each?.answer.headers[NEXT_TOKEN] !== undefined);
   const next = page.next ?? (isCut && last !== undefined ? tokenOf(positionOf(last)) : undefined);
-  send(response, page.entries, next, missing(asked));
+  send(response, page.entries, next, missing(asked, done));
 }
 
 /** One host after another: entries have no time. A token names the host, and has its own token. */
@@ -62,6 +64,7 @@ export async function listByHost(hosts: E2bHosts, { request, response, plain, qu
   const limit = Math.min(Number(query.get('limit') ?? MAX_PAGE) || 0, MAX_PAGE);
   const listed: object[] = [];
   const asked: Asked[] = [];
+  const done: Pick<Asked, 'host'>[] = [];
   let next: string | undefined;
   let inner = token;
   for (const host of all.filter(({ name }) => name >= from)) {
@@ -76,16 +79,17 @@ export async function listByHost(hosts: E2bHosts, { request, response, plain, qu
     const [one] = await hosts.ask(request, `${plain}?${own}`, [host]);
     if (one === undefined) continue;
     asked.push(one);
-    if (one.found?.answer.statusCode !== 200) continue;
-    listed.push(...entries.parse(parse(one.found)));
-    inner = String(one.found.answer.headers[NEXT_TOKEN] ?? '');
+    const [read] = readLists(entries, [one]);
+    if (read === undefined) continue;
+    done.push(read);
+    listed.push(...read.listed);
+    inner = String(one.found?.answer.headers[NEXT_TOKEN] ?? '');
     if (inner === '') continue;
     next = toToken(host.name, inner);
     break;
   }
-  if (asked.length > 0 && asked.every(({ found }) => found?.answer.statusCode !== 200))
-    return refuseAll(response, asked);
-  send(response, listed, next, missing(asked));
+  if (asked.length > 0 && done.length === 0) return refuseAll(response, asked);
+  send(response, listed, next, missing(asked, done));
 }
 
 /** All of all hosts, the oldest first. */
@@ -95,11 +99,11 @@ export async function listTemplates(
 ): Promise<void> {
   const serving = hosts.hosts().filter(({ doors }) => doors.e2b !== undefined);
   const asked = await hosts.ask(request, plain, serving);
-  const done = asked.filter(({ found }) => found?.answer.statusCode === 200);
+  const done = readLists(templates, asked);
   if (done.length === 0) return refuseAll(response, asked);
-  const all = done.flatMap(({ found }) => templates.parse(parse(found)));
+  const all = done.flatMap(({ listed }) => listed);
   const sorted = all.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
-  send(response, sorted, undefined, missing(asked));
+  send(response, sorted, undefined, missing(asked, done));
 }
 
 function toToken(host: string, token: string): string {
@@ -116,19 +120,24 @@ function readToken(text: string | null): readonly [string, string] {
   }
 }
 
-function parse(found: Asked['found']): unknown {
-  return JSON.parse(found?.body.toString() ?? '[]');
+/** A host whose answer is not such a list does not answer. */
+function readLists<T>(schema: z.ZodType<readonly T[]>, asked: readonly Asked[]) {
+  return asked.flatMap(({ host, found }) => {
+    const listed = found?.answer.statusCode === 200 ? readAnswer(schema, found) : undefined;
+    return listed === undefined ? [] : [{ host, found, listed }];
+  });
 }
 
 /** The refusal of one host. AppError upstream when none answered. */
 function refuseAll(response: ServerResponse, asked: readonly Asked[]): void {
-  const refusal = refusalOf(asked) ?? asked.find(({ found }) => found !== undefined)?.found;
+  const refusal = refusalOf(asked);
   if (refusal === undefined) throw new AppError('upstream', 'no host of the fleet answers clients of E2B');
   answer(response, refusal);
 }
 
-function missing(asked: readonly Asked[]): string[] {
-  return asked.flatMap(({ host, found }) => (found?.answer.statusCode === 200 ? [] : [host.name])).sort();
+function missing(asked: readonly Asked[], done: readonly Pick<Asked, 'host'>[]): string[] {
+  const answered = new Set(done.map(({ host }) => host.name));
+  return asked.flatMap(({ host: { name } }) => (answered.has(name) ? [] : [name])).sort();
 }
 
 function send(

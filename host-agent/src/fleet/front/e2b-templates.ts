@@ -11,11 +11,12 @@ import { writeQuestion } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { JsonBody } from './body.ts';
 import { answer, type CreateRequest, type Creates } from './creates.ts';
-import { type E2bHosts, SNAPSHOT_ID } from './e2b-hosts.ts';
+import { type E2bHosts, MEMORY_MIB, SNAPSHOT_ID, VCPUS } from './e2b-hosts.ts';
 import { listTemplates } from './e2b-lists.ts';
 import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { chooseByKey } from './import-host.ts';
+import { readAnswer, readAnswerOf } from './json.ts';
 import { signalOf } from './keyed.ts';
 import { pass } from './pass.ts';
 
@@ -36,15 +37,15 @@ const ONE = /^\/(?:v\d\/)?templates\/(?:aliases\/)?([^/]+)/;
 
 const build = z.object({
   tags: z.array(z.string()),
-  vcpus: z.number(),
-  memoryMib: z.number(),
+  vcpus: VCPUS,
+  memoryMib: MEMORY_MIB,
   createdAtMs: z.number(),
 });
 const found = z.object({
   template: z.object({ id: z.string(), createdAtMs: z.number(), builds: z.array(build) }).optional(),
 });
 const requested = z.object({ templateID: z.string() });
-const upload = z.looseObject({ url: z.string() });
+const upload = z.looseObject({ url: z.string().refine(URL.canParse) });
 
 type Build = z.output<typeof build>;
 type Template = NonNullable<z.output<typeof found>['template']>;
@@ -144,13 +145,16 @@ export class E2bTemplates {
 
   /** Of a template, by its id or name, or of a snapshot; another one says that there is none. */
   async #hostOf(request: IncomingMessage, text: string): Promise<Host> {
-    const { hosts, map } = this.#deps;
-    const known = map.host(this.#known.get(text) ?? '');
+    const { hosts } = this.#deps;
+    const known = this.#holderOf(text);
     if (known?.doors.e2b !== undefined) return known;
-    const name = SNAPSHOT_ID.test(text) ? undefined : readName(text)?.name;
-    if (name !== undefined) {
-      const { found: all, silent } = await this.#search(request, name);
-      const [newest] = byAge(all);
+    const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
+    if (wanted !== undefined) {
+      const { found: all, silent } = await this.#search(request, wanted.name);
+      const tagged = all.filter(({ value }) =>
+        value.builds.some(({ tags }) => tags.includes(wanted.tag ?? '')),
+      );
+      const [newest] = byAge(tagged.length > 0 ? tagged : all);
       if (newest !== undefined) return newest.host;
       await this.#assertKnown(request, text, silent);
     }
@@ -165,9 +169,10 @@ export class E2bTemplates {
     const asked = await hosts.ask(request, path, serving, writeQuestion(path, seal));
     const all = asked.map(({ host, found: answered }) => ({ host, template: readTemplate(answered) }));
     const placed = all.flatMap(({ host, template }) => (template ? [{ host, value: template }] : []));
-    for (const { host, value } of placed) this.#remember(value.id, host);
+    for (const { host, value } of placed)
+      if (placed.filter((each) => each.value.id === value.id).length === 1) this.#remember(value.id, host);
     return {
-      found: placed,
+      found: placed.filter(({ host, value }) => (this.#holderOf(value.id) ?? host).name === host.name),
       silent: all.filter(({ template }) => template === undefined).map(({ host }) => host),
     };
   }
@@ -180,15 +185,22 @@ export class E2bTemplates {
     if (silent === undefined || PROFILES.has(text)) return;
     const { hosts } = this.#deps;
     const asked = await hosts.ask(request, `/templates/aliases/${encodeURIComponent(text)}`);
-    if (asked.some(({ found: answered }) => answered?.answer.statusCode === 200)) return;
+    const isNamed = ({ found: answered }: (typeof asked)[number]): boolean =>
+      answered?.answer.statusCode === 200 && readAnswer(requested, answered) !== undefined;
+    if (asked.some(isNamed)) return;
     throw new AppError(
       'upstream',
       `the host ${silent.name} does not answer, and may have the template ${text}`,
     );
   }
 
+  #holderOf(id: string): Host | undefined {
+    return this.#deps.map.host(this.#known.get(id) ?? '');
+  }
+
+  /** Templates do not move: no host takes the id of one that another has. */
   #remember(id: string, { name }: Host): void {
-    if (!TEMPLATE_ID.test(id)) return;
+    if (!TEMPLATE_ID.test(id) || (this.#holderOf(id)?.name ?? name) !== name) return;
     this.#known.delete(id);
     if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value ?? '');
     this.#known.set(id, name);
@@ -212,39 +224,46 @@ export class E2bTemplates {
     const { request, response } = exchange;
     let chosen: Host | undefined;
     const made = await this.#carry(exchange, async ({ value }) => {
-      const name = readName(String(value?.name ?? value?.alias ?? ''))?.name;
+      const name = readName(asText(value?.name ?? value?.alias))?.name;
       chosen = name === undefined ? this.#deps.hosts.any() : await this.#choose(request, name);
       return chosen;
     });
     if (made.answer.statusCode === 202 && chosen !== undefined)
-      this.#remember(requested.parse(JSON.parse(made.body.toString())).templateID, chosen);
+      this.#remember(readAnswerOf(requested, chosen, made).templateID, chosen);
     answer(response, made);
   }
 
   async #changeTags(exchange: Exchange): Promise<void> {
     const { request, response } = exchange;
     const made = await this.#carry(exchange, async ({ value }) =>
-      this.#hostOf(request, String(value?.target ?? value?.name ?? '')),
+      this.#hostOf(request, asText(value?.target ?? value?.name)),
     );
     answer(response, made);
   }
 
   /** The client sends its files to the gateway, too, which then has no key that tells where to. */
   async #showUpload({ request, response, path }: Exchange, host: Host): Promise<void> {
-    const { hosts, scheme } = this.#deps;
+    const { hosts, scheme, seal } = this.#deps;
     const headers = pickHostHeaders(request, ['x-api-key', 'authorization']);
     const asked = { method: 'GET', path, headers };
-    const shown = await hosts.send(host, asked, undefined, signalOf(request, response));
+    const limit = AbortSignal.any([signalOf(request, response), AbortSignal.timeout(FIND_MS)]);
+    const shown = await hosts.send(host, asked, undefined, limit);
     if (shown.answer.statusCode !== 201) return answer(response, shown);
-    const own = upload.parse(JSON.parse(shown.body.toString()));
-    const url = `${toBaseUrl(request, scheme)}${new URL(own.url).pathname}?host=${encodeURIComponent(host.name)}`;
+    const own = readAnswerOf(upload, host, shown);
+    const { pathname } = new URL(own.url);
+    const query = new URLSearchParams({ host: host.name, proof: seal.make('upload', pathname, host.name) });
+    const url = `${toBaseUrl(request, scheme)}${pathname}?${query}`;
     answer(response, { answer: shown.answer, body: Buffer.from(JSON.stringify({ ...own, url })) });
   }
 
-  /** The host checks the token. */
+  /** Of an address that a gateway gave, and with a token that the host checks: no key comes with it. */
   async #upload(exchange: Exchange): Promise<void> {
     const { plain, path } = exchange;
-    const host = this.#deps.map.host(new URLSearchParams(path.split('?')[1] ?? '').get('host') ?? '');
+    const query = new URLSearchParams(path.split('?')[1] ?? '');
+    const name = query.get('host') ?? '';
+    if (!this.#deps.seal.isOf(query.get('proof') ?? '', 'upload', plain, name))
+      throw new E2bError(401, 'the address of the upload is not one that this fleet gave');
+    const host = this.#deps.map.host(name);
     if (host === undefined) throw new E2bError(404, 'the host of the upload is not in this fleet any more');
     await this.#pass({ ...exchange, path: plain }, host);
   }
@@ -272,7 +291,13 @@ function readTemplate(answered: HostAnswer | undefined): Template | null | undef
   const { statusCode = 500 } = answered?.answer ?? {};
   if (statusCode === 404) return null;
   if (answered === undefined || statusCode !== 200) return undefined;
-  return found.parse(JSON.parse(answered.body.toString())).template ?? null;
+  const said = readAnswer(found, answered);
+  return said && (said.template ?? null);
+}
+
+/** Hosts refuse what is not text. */
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** E2bError 404. */

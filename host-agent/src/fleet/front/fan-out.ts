@@ -8,6 +8,7 @@ import type { FleetMap, Host } from '../catalogue.ts';
 import { type Caller, type Callers, clientOf } from './callers.ts';
 import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
+import { Shares } from './shares.ts';
 
 const LIST_MS = 5000;
 const MAX_ASKED_AT_ONCE = 256;
@@ -38,42 +39,30 @@ export class FanOutLimits {
     max: MAX_FAN_OUTS,
     maxPerClient: MAX_FAN_OUTS_OF_EACH,
   });
-  readonly #bytes = new Map<string | undefined, number>();
-  #sizeBytes = 0;
+  readonly #bytes = new Shares(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES_OF_EACH);
 
   /** AppError exhausted. */
   acquire(caller: Caller): AnswerMemory {
-    const client = clientOf(caller);
-    const slot = this.#limit.acquire(client);
+    const slot = this.#limit.acquire(clientOf(caller), caller.tenant);
     let heldBytes = 0;
     let isOpen = true;
     const add = (bytes: number): void => {
       if (!isOpen) return;
-      const ownBytes = (this.#bytes.get(client) ?? 0) + bytes;
-      const maxBytes = client === undefined ? MAX_ANSWERS_BYTES : MAX_ANSWERS_BYTES_OF_EACH;
-      if (ownBytes > maxBytes || this.#sizeBytes + bytes > MAX_ANSWERS_BYTES)
+      if (!this.#bytes.take(caller, bytes))
         throw new AppError('exhausted', 'the answers of the hosts take too much memory; ask for less', {
           retryAfterS: 5,
         });
-      this.#change(client, bytes);
       heldBytes += bytes;
     };
     return {
       add,
       [Symbol.dispose]: () => {
         isOpen = false;
-        this.#change(client, -heldBytes);
+        this.#bytes.giveBack(caller, heldBytes);
         heldBytes = 0;
         slot[Symbol.dispose]();
       },
     };
-  }
-
-  #change(client: string | undefined, bytes: number): void {
-    this.#sizeBytes += bytes;
-    const left = (this.#bytes.get(client) ?? 0) + bytes;
-    if (left === 0) this.#bytes.delete(client);
-    else this.#bytes.set(client, left);
   }
 }
 

@@ -27,6 +27,7 @@ import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { HostTable } from './host-table.ts';
 import { FleetImages } from './images.ts';
 import { chooseImportHost } from './import-host.ts';
+import { readAnswerOf } from './json.ts';
 import { KeyedRequests, signalOf } from './keyed.ts';
 import { Lists, send } from './lists.ts';
 import { FleetMetrics } from './metrics/fleet-metrics.ts';
@@ -302,7 +303,7 @@ export class FleetFront implements ServedGateway {
     if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
     if (route !== 'forkSnapshot' || located === undefined)
       return await pass({ request, response, host, path }, this.#options.connections);
-    const body = snapshotBody.parse(JSON.parse(located.found.body.toString()));
+    const body = readAnswerOf(snapshotBody, host, located.found);
     const size = { vcpus: body.vcpus, memoryMib: body.memory_mib };
     const source = { host, size, ...(SHARED.includes(body.storage) && { snapshot: id }) };
     await this.#creates.fork(request, response, path, source);

@@ -15,7 +15,7 @@ export class KeyedRequests {
 
   /** Undefined for other requests. AppError exhausted. */
   admit(request: IncomingMessage, caller: Caller): Disposable | undefined {
-    return isKeyed(request) ? this.#limit.acquire(clientOf(caller)) : undefined;
+    return isKeyed(request) ? this.#limit.acquire(clientOf(caller), caller.tenant) : undefined;
   }
 }
 

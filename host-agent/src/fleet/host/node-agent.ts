@@ -217,7 +217,8 @@ export class NodeAgent implements Placement {
       pod: pod && this.#takeovers.isRefused(pod.uid) ? { ...pod, phase: 'Failed' } : pod,
       record: this.#options.records.get(id),
       sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
-      isBusy: this.#busy.has(id) || this.#held.has(id),
+      // A place that is taken away is of no use to what comes later.
+      isBusy: this.#busy.has(id) || (this.#held.has(id) && pod?.isDeleting !== true),
       isArriving: this.#options.sandboxes.isArriving(id),
       ...this.#movesOf(id),
       knownMs: this.#pods.knownMs(id, this.#uidOf(id)) * (UNUSED_MS / unusedMs),

@@ -145,7 +145,7 @@ export function isNestedTooDeep(bytes: Uint8Array): boolean {
 /** Each request may use this much, regardless of other requests. */
 const FREE_BYTES = 64 * 1024;
 /** Shared by all requests for what exceeds FREE_BYTES. */
-const SHARED_BYTES = 64 * 1024 * 1024;
+export const SHARED_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 5;
 
 let sharedBytes = 0;

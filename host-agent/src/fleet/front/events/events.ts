@@ -63,10 +63,10 @@ export class FleetEvents {
         `a gateway joins the events of ${MAX_HOSTS} hosts at most, and the fleet has ${hosts.length}; ask hosts`,
       );
     }
-    const client = clientOf(await this.#callers.findFor(request, response));
+    const caller = await this.#callers.findFor(request, response);
     if (response.destroyed) return;
-    using _slot = this.#limit.acquire(client);
-    using _streams = this.#hostStreams.acquire(client, hosts.length);
+    using _slot = this.#limit.acquire(clientOf(caller), caller.tenant);
+    using _streams = this.#hostStreams.acquire(caller, hosts.length);
     const stream = new FleetStream(request, response, path, {
       map: this.#map,
       connections: this.#connections,
