@@ -1,6 +1,6 @@
 // Saving the memory of a fork that maps its source's file, and of a booted guest: a real process with such a mapping, and
 // a fake VMM API.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -121,6 +121,12 @@ async function startMachine(
   return { pid, mapping, read };
 }
 
+async function hidePagemap(pid: number, work: () => Promise<void>): Promise<void> {
+  const path = `/proc/${pid}/pagemap`;
+  execFileSync('mount', ['--bind', '/dev/null', path]);
+  await work().finally(() => execFileSync('umount', [path]));
+}
+
 t.test('its VMM saves all but memory, which is copied as it is at the pause', async (t) => {
   const { pid, read } = await startMapped(t);
   const paths = { dir: join(dir, 'own'), socketDir: join(dir, 'sockets') };
@@ -215,6 +221,11 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   t.equal(whole.changesPath, undefined, 'a file that it does not map is no base');
   memory = { kind: 'anonymous' };
 
+  await hidePagemap(pid, async () => {
+    const { memoryPath } = await save('without a page map of it');
+    t.equal(readFileSync(memoryPath).toString('latin1', 0, 10), 'by the VMM');
+  });
+
   refusal = ['Error writing VM state snapshot', 'File exists (os error 17)'];
   await t.rejects(save('refused'), { message: /Error writing VM state snapshot/ });
   t.same(readdirSync(paths.dir), []);
@@ -230,6 +241,7 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
   const { pid, read } = await startMachine(t, backend, (maps) => findAnonymous(maps, SIZE));
   // The process has no mapping of such a size.
   const other = 13 * MIB + 3 * PAGE_BYTES;
+  let writtenBytes = other;
   const paths = { dir: join(dir, 'own-booted'), socketDir: join(dir, 'sockets-booted') };
   for (const path of Object.values(paths)) mkdirSync(path);
   const socket = join(paths.socketDir, 'api.sock');
@@ -243,7 +255,7 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
       for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
       const path = join(to, 'memory-ranges');
       if (existsSync(path)) return { reasons: ['memory snapshot file', 'File exists (os error 17)'] };
-      writeFileSync(path, Buffer.alloc(other, 'by the VMM'), { flag: 'wx' });
+      writeFileSync(path, Buffer.alloc(writtenBytes, 'by the VMM'), { flag: 'wx' });
       return undefined;
     },
   });
@@ -276,6 +288,12 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
     const saved = await save(name, memory, other);
     t.equal(readFileSync(saved.memoryPath).toString('latin1', 0, 10), 'by the VMM', name);
   }
+  // A kernel without the map of pages is noticed while the guest runs.
+  writtenBytes = SIZE;
+  await hidePagemap(pid, async () => {
+    const saved = await save('without a page map', booted, SIZE);
+    t.equal(readFileSync(saved.memoryPath).toString('latin1', 0, 10), 'by the VMM');
+  });
   t.same(readdirSync(paths.dir), []);
 });
 
