@@ -114,7 +114,7 @@ export async function readChangedRanges(pid: number, mapping: Mapping): Promise<
 }
 
 /**
- * Rejects if this kernel does not let the daemon read the process's pages, or has pages of another size. To be found out
+ * Rejects if this kernel does not let the daemon read the process's pages, or has pages of another size. To be called
  * while the guest runs.
  */
 export async function assertReadable(pid: number, { startAddress, sizeBytes }: Mapping): Promise<void> {

@@ -167,7 +167,7 @@ export class Store {
     }
   }
 
-  /** The schema version of a file, which is not changed; undefined without records. Error as `open`, if it is damaged. */
+  /** The schema version of a file, which is not changed; undefined without records. Error, as `open`, for damage. */
   static async inspect(path: string): Promise<number | undefined> {
     if (!existsSync(path)) return undefined;
     checkRegistryFile(path, 'reads');

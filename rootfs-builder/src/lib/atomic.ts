@@ -7,7 +7,7 @@ import { hasErrno } from '../errors.ts';
 
 const TEMPORARY_NAME = /^\.tmp-(\d+)-(\d+)-/;
 
-/** A new temporary directory in `parent`. Its name says which process makes it, so that others know when to sweep it. */
+/** A new temporary directory in `parent`. Its name says which process makes it: others sweep it after its end. */
 export async function createWorkDirectory(parent: string): Promise<string> {
   await mkdir(parent, { recursive: true });
   const path = temporaryPath(parent);

@@ -163,7 +163,7 @@ type Json = Record<string, unknown>;
 
 /** Name of the VMM's default memory zone. */
 const ZONE = 'mem0';
-/** Up to this size, the guest's memory is one range: 3 GiB below the devices of x86, 64 MiB less below those of arm64. */
+/** Up to this size, the guest's memory is one range: 3 GiB below the devices of x86, 64 MiB less on arm64. */
 const MAX_ONE_RANGE_BYTES = 3008 * 2 ** 20;
 const MEMORY = 'memory-manager';
 
