@@ -113,6 +113,16 @@ export async function readChangedRanges(pid: number, mapping: Mapping): Promise<
   return changedRanges(buffer);
 }
 
+/**
+ * Rejects if this kernel does not let the daemon read the process's pages, or has pages of another size. To be called
+ * while the guest runs.
+ */
+export async function assertReadable(pid: number, { startAddress, sizeBytes }: Mapping): Promise<void> {
+  const last = startAddress + sizeBytes - PAGE_BYTES;
+  await readChangedRanges(pid, { startAddress: last, sizeBytes: PAGE_BYTES, fileOffset: 0 });
+  await (await open(`/proc/${pid}/mem`, 'r')).close();
+}
+
 // Copies guest memory that a VMM maps privately from a file. The file never changes, so it is copied while the guest
 // runs; the VMM's own pages are copied while it is paused.
 

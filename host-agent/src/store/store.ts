@@ -167,13 +167,13 @@ export class Store {
     }
   }
 
-  /** The schema version of a file, which is not changed; undefined without records. Error if it is damaged. */
+  /** The schema version of a file, which is not changed; undefined without records. Error, as `open`, for damage. */
   static async inspect(path: string): Promise<number | undefined> {
     if (!existsSync(path)) return undefined;
     checkRegistryFile(path, 'reads');
     const root = open({ path, noSubdir: true, maxDbs: MAX_TABLES, readOnly: true });
     try {
-      return openTable<number>(root, META_TABLE).get(VERSION_KEY);
+      return readVersion(root);
     } finally {
       await root.close();
     }
@@ -221,13 +221,19 @@ function readEverything(root: RootDatabase): void {
   }
 }
 
-/** AppError internal if the records have another schema version. */
-function checkVersion(root: RootDatabase, path: string): void {
+/** Undefined without records. */
+function readVersion(root: RootDatabase): number | undefined {
   const version = openTable<number>(root, META_TABLE).get(VERSION_KEY);
-  if (version === undefined && isEmpty(root)) return;
+  if (version === undefined && isEmpty(root)) return undefined;
   if (version === undefined) throw new Error('it has no schema version');
   if (!Number.isInteger(version) || version < 1) throw new Error(`its schema version is ${version}`);
-  if (version === SCHEMA_VERSION) return;
+  return version;
+}
+
+/** AppError internal if the records have another schema version. */
+function checkVersion(root: RootDatabase, path: string): void {
+  const version = readVersion(root);
+  if (version === undefined || version === SCHEMA_VERSION) return;
   const writer = version < SCHEMA_VERSION ? ', of a version that was never released' : '';
   throw new AppError(
     'internal',

@@ -1,13 +1,13 @@
 // Creates directories and small files atomically, and sweeps the temporary files of crashed processes.
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrno } from '../errors.ts';
 
-const TEMPORARY_NAME = /^\.tmp-(\d+)-/;
+const TEMPORARY_NAME = /^\.tmp-(\d+)-(\d+)-/;
 
-/** A new temporary directory in `parent`. Its name contains this process's id, so that others know when to sweep it. */
+/** A new temporary directory in `parent`. Its name says which process makes it: others sweep it after its end. */
 export async function createWorkDirectory(parent: string): Promise<string> {
   await mkdir(parent, { recursive: true });
   const path = temporaryPath(parent);
@@ -16,14 +16,25 @@ export async function createWorkDirectory(parent: string): Promise<string> {
 }
 
 export function temporaryPath(parent: string): string {
-  return join(parent, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
+  return join(parent, `.tmp-${process.pid}-${startTicks(process.pid)}-${randomBytes(4).toString('hex')}`);
+}
+
+/** When the process was started, since boot: in a container, each daemon has the same id. Undefined: there is none. */
+function startTicks(pid: number | string): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The second field is a name in parentheses, of any characters.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  } catch {
+    return undefined;
+  }
 }
 
 /** Removes temporary files of processes that no longer exist. */
 export async function sweepWorkDirectories(parent: string): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
-    const pid = TEMPORARY_NAME.exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) {
+    const [, pid, ticks] = TEMPORARY_NAME.exec(name) ?? [];
+    if (pid !== undefined && startTicks(pid) !== ticks) {
       // A child of the dead process may still write into it. Then a later sweep removes it.
       await rm(join(parent, name), { recursive: true, force: true }).catch(() => {});
     }

@@ -1,7 +1,7 @@
 // The agent's own image with the kernel's modules, the top layer of every root. It contains only /.sandbox.
-import { access, chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, link, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { BuilderError } from '../errors.ts';
+import { BuilderError, hasErrno } from '../errors.ts';
 import type { ResolvedKernel } from '../kernel/kernels.ts';
 import { createWorkDirectory, sweepWorkDirectories, syncPath } from '../lib/atomic.ts';
 import { type CommandOptions, runCommand } from '../lib/command.ts';
@@ -86,7 +86,10 @@ async function makeImage(
     await makeRootImage(root, image, options);
     await syncPath(image);
     options.signal?.throwIfAborted();
-    await rename(image, path);
+    // Guests may run from one that another daemon has made meanwhile, and be saved with its blocks in their memory.
+    await link(image, path).catch((error) => {
+      if (!hasErrno(error, 'EEXIST')) throw error;
+    });
     await syncPath(parent);
   } finally {
     await rm(workDirectory, { recursive: true, force: true });

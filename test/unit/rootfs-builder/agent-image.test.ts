@@ -44,6 +44,18 @@ t.test('another agent has another image, and the old one stays for who has it', 
   t.same(await names(), [second.path.split('/').at(-1)]);
 });
 
+t.test('of daemons that make the same image at once, all have the first one', async (t) => {
+  const { dataDir, agentDir } = await makeAgent(t);
+  const make = async () => (await stat((await ensureAgentImage(dataDir, agentDir, BARE_KERNEL)).path)).ino;
+  const all = [make(), make(), make()];
+  const first = await Promise.race(all);
+  t.same(await Promise.all(all), [first, first, first]);
+  const names = await readdir(join(dataDir, 'agents'));
+  t.equal(names.length, 1);
+  const { ino, nlink } = await stat(join(dataDir, 'agents', names[0] ?? ''));
+  t.same({ ino, nlink }, { ino: first, nlink: 1 });
+});
+
 t.test('an image that another daemon has just found stays until that daemon links it', async (t) => {
   const { dataDir, agentDir } = await makeAgent(t);
   const theirs = join(dataDir, 'their-agent');

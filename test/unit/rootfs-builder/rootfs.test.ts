@@ -14,7 +14,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   copySparse,
@@ -25,7 +25,11 @@ import {
   verifyProfile,
 } from '@sandboxd/rootfs-builder';
 import t from 'tap';
-import { publishDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
+import {
+  createWorkDirectory,
+  publishDirectory,
+  sweepWorkDirectories,
+} from '../../../rootfs-builder/src/lib/atomic.ts';
 import { mirrorEnvironment, runCommand, SCRATCH } from '../../../rootfs-builder/src/lib/command.ts';
 import { digestDirectory, digestText, digestValue } from '../../../rootfs-builder/src/lib/digest.ts';
 import { makeRootImage } from '../../../rootfs-builder/src/rootfs/ext4.ts';
@@ -112,10 +116,12 @@ t.test('damage is noticed: cheaply by size and time, surely by checksum', async 
 });
 
 t.test('left-overs of dead processes are swept, those of live ones are not', async (t) => {
-  const dir = t.testdir({ '.tmp-999999999-aa': { x: '' }, [`.tmp-${process.pid}-bb`]: {}, keep: {} });
+  // In a container, a daemon has the id that the one before it had.
+  const dir = t.testdir({ '.tmp-999999999-1-aa': { x: '' }, [`.tmp-${process.pid}-1-bb`]: {}, keep: {} });
+  const own = await createWorkDirectory(dir);
   await sweepWorkDirectories(dir);
-  t.same(readdirSync(dir).sort(), [`.tmp-${process.pid}-bb`, 'keep']);
-  t.equal(await publishDirectory(join(dir, `.tmp-${process.pid}-bb`), join(dir, 'done')), true);
+  t.same(readdirSync(dir).sort(), [basename(own), 'keep']);
+  t.equal(await publishDirectory(own, join(dir, 'done')), true);
   mkdirSync(join(dir, 'late/x'), { recursive: true });
   writeFileSync(join(dir, 'done/first'), '');
   t.equal(await publishDirectory(join(dir, 'late'), join(dir, 'done')), false, 'the first one stays');

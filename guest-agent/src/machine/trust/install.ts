@@ -33,6 +33,8 @@ export type Installed = {
 
 /** Several times what distributions have; a larger file is not read into memory. */
 const MAX_BUNDLE_BYTES = 4 * 1024 * 1024;
+/** An image must not fill the disks of all sandboxes by files that none of them has changed. */
+const MAX_PREPARED_BYTES = 2 * 1024 * 1024;
 const MAX_LINKS = 8;
 
 const OWN_DIRECTORY = '/run/sandbox';
@@ -98,13 +100,16 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
 
 /**
  * Does what needs no authority: what is read is in memory then, and bundles and directories are on the writable layer,
- * each as it is.
+ * each as it is. Bundles that are larger than usual stay where they are.
  */
 export function prepareForAuthority(root = ''): void {
+  let leftBytes = MAX_PREPARED_BYTES;
   for (const path of [...BUNDLES, ...JAVA_STORES]) {
     try {
       const found = readSmall(join(root, path), MAX_BUNDLE_BYTES);
-      if (found?.includes(BEGIN)) makeOwn(join(root, path));
+      if (found === undefined || found.length > leftBytes || !found.includes(BEGIN)) continue;
+      leftBytes -= found.length;
+      makeOwn(join(root, path));
     } catch {
       // Reported when it is to be written.
     }

@@ -151,6 +151,9 @@ async function saveWhilePaused(
     // After the VMM has accepted: a refusal must not have cost a copy of the disk.
     await everyOne([memory?.finish(), options.whilePaused()]);
     if (options.staysPaused) {
+      // The kernel takes the pages of a VMM that it kills for its memory while they are read as absent. An answer to a
+      // request says that it was not killed before; one that goes on answers to its resume.
+      if (memory !== undefined) await api.ping({ timeoutMs: PAUSE_TIMEOUT_MS });
       written = await collect(performance.now() - pausedAt);
       await options.commit?.(written);
     }

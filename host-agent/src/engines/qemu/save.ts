@@ -66,6 +66,9 @@ export async function saveQemu(
         options.whilePaused(),
       ]);
       if (options.staysPaused) {
+        // The kernel takes the pages of a VMM that it kills for its memory while they are read as absent. An answer
+        // says that it was not killed before; one that goes on answers to `cont`.
+        await control.execute('query-status');
         written = await write(pausedAt);
         await options.commit?.(written);
       }

@@ -23,9 +23,9 @@ import {
   rehearseTrust,
   trustVariables,
 } from '../../../../guest-agent/src/machine/trust/index.ts';
-import { installAuthority } from '../../../../guest-agent/src/machine/trust/install.ts';
+import { installAuthority, prepareForAuthority } from '../../../../guest-agent/src/machine/trust/install.ts';
 import { makeAuthority } from '../../../../host-agent/src/network/authority/index.ts';
-import { DEBIAN, makeRoot, stateOf, toTrust } from '../support/roots.ts';
+import { DEBIAN, makeRoot, mountLayer, stateOf, toTrust } from '../support/roots.ts';
 
 const ours = await toTrust('sbx_1');
 const other = await toTrust('sbx_2');
@@ -218,6 +218,34 @@ t.test('a rehearsal changes nothing and trusts nothing', async (t) => {
   t.equal(count(read(root, DEBIAN), other.certificate), 1, 'what is trusted stays so');
   t.ok(trustVariables().length > 0);
   applyTrust(undefined, { isThorough: false, root });
+});
+
+t.test('a rehearsal has bundles on the writable layer, as far as they are small', async (t) => {
+  const base = makeRoot(t, {
+    [DEBIAN]: ROOT,
+    'etc/ssl/ca-bundle.pem': `${ROOT}${'#'.repeat(3 * 2 ** 20)}`,
+    'etc/ssl/cert.pem': `${ROOT}${'#'.repeat(2 ** 20)}`,
+    'etc/pki/tls/cert.pem': `${ROOT}${'#'.repeat(2 ** 20)}`,
+    'usr/local/share/ca-certificates/x': '',
+  });
+  const { root, upper } = mountLayer(t, base);
+  const of = (path: string) => {
+    const { mtimeMs, mode, uid, gid } = lstatSync(path);
+    return { mtimeMs, mode, uid, gid };
+  };
+  prepareForAuthority(root);
+  const own = (readdirSync(upper, { recursive: true }) as string[]).sort();
+  const files = own.filter((path) => !lstatSync(join(upper, path)).isDirectory());
+  t.same(files, ['etc/pki/tls/cert.pem', DEBIAN]);
+  t.ok(own.includes('usr/local/share/ca-certificates'));
+  for (const path of own) t.same(of(join(upper, path)), of(join(base, path)), path);
+  // One that has no space for them stays as it is.
+  const full = mountLayer(t, base, 256);
+  writeFileSync(join(full.disk, 'filler'), Buffer.alloc(100 * 1024));
+  prepareForAuthority(full.root);
+  t.notOk(existsSync(join(full.upper, 'etc/pki/tls/cert.pem')));
+  t.same(readdirSync(join(full.disk, 'work/work')), [], 'nothing half-copied is left');
+  t.equal(read(full.root, DEBIAN), ROOT);
 });
 
 t.test('variables are there while something is inspected', async (t) => {

@@ -1,4 +1,5 @@
 // Root file systems of images, and authorities that a guest is to trust.
+import { execFileSync } from 'node:child_process';
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -23,6 +24,25 @@ export const makeRoot = (t: Test, files: Readonly<Record<string, string>>): stri
     writeFileSync(join(root, path), text);
   }
   return root;
+};
+
+/** A root of a writable layer of its own above one that is not written. */
+export const mountLayer = (t: Test, base: string, sizeKib = 16_384) => {
+  const disk = mkdtempSync(join(tmpdir(), 'trust-layer-'));
+  const [upper, work, root] = ['upper', 'work', 'root'].map((name) => join(disk, name)) as [
+    string,
+    string,
+    string,
+  ];
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeKib}k`, 'none', disk]);
+  for (const path of [upper, work, root]) mkdirSync(path);
+  const options = `lowerdir=${base},upperdir=${upper},workdir=${work}`;
+  execFileSync('mount', ['-t', 'overlay', '-o', options, 'none', root]);
+  t.teardown(() => {
+    for (const path of [root, disk]) execFileSync('umount', [path]);
+    rmSync(disk, { recursive: true });
+  });
+  return { disk, root, upper };
 };
 
 /** Every file with what shows a change. */

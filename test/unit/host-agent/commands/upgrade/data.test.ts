@@ -87,6 +87,25 @@ t.test('what an older version has written is made again, or refused', async (t) 
   t.ok(before.equals(readFileSync(path)), 'the check changes nothing');
 });
 
+t.test('what the daemon takes for damage is damage here, too', async (t) => {
+  for (const version of [undefined, 0, 1.5, 'six']) {
+    const place = new Place(t);
+    const path = await place.registry();
+    const root = open({ path, noSubdir: true, maxDbs: 32 });
+    await root.openDB<object, string>({ name: 'rows', encoding: 'json' }).put('a', {});
+    const meta = root.openDB<unknown, string>({ name: 'meta' });
+    await (version === undefined ? meta.remove('schema_version') : meta.put('schema_version', version));
+    await root.close();
+    const found = (await place.check()).get('registry');
+    t.match(
+      found,
+      { level: 'fault', seen: /schema version/, advice: 'restore it from a back-up' },
+      String(version),
+    );
+    await t.rejects(Store.open(path), { message: /cannot be used: .*schema version/ });
+  }
+});
+
 t.test('what a newer version has written is refused', async (t) => {
   const place = new Place(t);
   await place.registry(SCHEMA_VERSION + 1);

@@ -1,6 +1,6 @@
 // Saving the memory of a fork that maps its source's file, and of a booted guest: a real process with such a mapping, and
 // a fake VMM API.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -24,7 +24,10 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
+import {
+  beginBootedGuest,
+  findMemory,
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
 import {
@@ -118,6 +121,12 @@ async function startMachine(
   return { pid, mapping, read };
 }
 
+async function hidePagemap(pid: number, work: () => Promise<void>): Promise<void> {
+  const path = `/proc/${pid}/pagemap`;
+  execFileSync('mount', ['--bind', '/dev/null', path]);
+  await work().finally(() => execFileSync('umount', [path]));
+}
+
 t.test('its VMM saves all but memory, which is copied as it is at the pause', async (t) => {
   const { pid, read } = await startMapped(t);
   const paths = { dir: join(dir, 'own'), socketDir: join(dir, 'sockets') };
@@ -186,6 +195,14 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   };
   await t.rejects(save('failed', { base, staysPaused: true, commit }), { message: 'the disk is full' });
   await until(() => state() !== 'T');
+  // A VMM that is killed for its memory loses pages before it ends.
+  const whilePaused = async (): Promise<void> => {
+    vmm.answers['vmm.ping'] = () => ({ reasons: ['it was killed'] });
+  };
+  const keepNone = async (): Promise<void> => void t.fail('half of a memory is none');
+  const killed = save('killed', { base, staysPaused: true, whilePaused, commit: keepNone });
+  await t.rejects(killed, { message: /it was killed/ });
+  vmm.answers['vmm.ping'] = () => ({ version, pid });
   const written: WrittenVm[] = [];
   const keep = { base, staysPaused: true, commit: async (vm: WrittenVm) => void written.push(vm) };
   const { atPause, ...changed } = await save('changed', keep);
@@ -204,6 +221,11 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   t.equal(whole.changesPath, undefined, 'a file that it does not map is no base');
   memory = { kind: 'anonymous' };
 
+  await hidePagemap(pid, async () => {
+    const { memoryPath } = await save('without a page map of it');
+    t.equal(readFileSync(memoryPath).toString('latin1', 0, 10), 'by the VMM');
+  });
+
   refusal = ['Error writing VM state snapshot', 'File exists (os error 17)'];
   await t.rejects(save('refused'), { message: /Error writing VM state snapshot/ });
   t.same(readdirSync(paths.dir), []);
@@ -219,6 +241,7 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
   const { pid, read } = await startMachine(t, backend, (maps) => findAnonymous(maps, SIZE));
   // The process has no mapping of such a size.
   const other = 13 * MIB + 3 * PAGE_BYTES;
+  let writtenBytes = other;
   const paths = { dir: join(dir, 'own-booted'), socketDir: join(dir, 'sockets-booted') };
   for (const path of Object.values(paths)) mkdirSync(path);
   const socket = join(paths.socketDir, 'api.sock');
@@ -232,7 +255,7 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
       for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
       const path = join(to, 'memory-ranges');
       if (existsSync(path)) return { reasons: ['memory snapshot file', 'File exists (os error 17)'] };
-      writeFileSync(path, Buffer.alloc(other, 'by the VMM'), { flag: 'wx' });
+      writeFileSync(path, Buffer.alloc(writtenBytes, 'by the VMM'), { flag: 'wx' });
       return undefined;
     },
   });
@@ -265,7 +288,19 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
     const saved = await save(name, memory, other);
     t.equal(readFileSync(saved.memoryPath).toString('latin1', 0, 10), 'by the VMM', name);
   }
+  // A kernel without the map of pages is noticed while the guest runs.
+  writtenBytes = SIZE;
+  await hidePagemap(pid, async () => {
+    const saved = await save('without a page map', booted, SIZE);
+    t.equal(readFileSync(saved.memoryPath).toString('latin1', 0, 10), 'by the VMM');
+  });
   t.same(readdirSync(paths.dir), []);
+});
+
+t.test('a booted guest may have two ranges of memory from 3008 MiB on', async (t) => {
+  // Those of arm64 end 64 MiB before those of x86; the process is not even looked at.
+  t.equal(await beginBootedGuest(0, 3009 * MIB, join(dir, 'two-ranges')), undefined);
+  await t.rejects(beginBootedGuest(0, 3008 * MIB, join(dir, 'one-range')), { code: 'ENOENT' });
 });
 
 t.test('anonymous memory is the only mapping of exactly its size', async (t) => {

@@ -56,6 +56,13 @@ t.test('a save is a pause as short as can be', async (t) => {
   const { beforePause: _before, afterPause: _after, ...least } = options;
   await control.save({ ...least, staysPaused: true });
   t.equal(qemu.count('cont'), 1);
+  const killed = async (): Promise<void> => {
+    qemu.on['query-status'] = () => qemu.hangUp();
+  };
+  const commit = async (): Promise<void> => void t.fail('half of a memory is none');
+  await t.rejects(control.save({ ...least, staysPaused: true, whilePaused: killed, commit }), {
+    message: 'the VMM closed its control socket',
+  });
   const jailed = await savable(t, { uid: 1 });
   await jailed.control.save(jailed.options);
   t.equal(statSync(join(jailed.dir, 'memory')).mode & 0o777, 0o644, 'others read it');
