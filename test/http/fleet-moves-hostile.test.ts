@@ -42,9 +42,8 @@ for (const [what, method, key] of [
     t.notMatch(b.daemon.happened, [{ kind: 'deleted' }]);
   });
 
-t.test('a host that does not come to an end with what it takes holds no delete', async (t) => {
-  const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
-  const { url: impatient } = await fleet.gateway({ takingMs: 100 });
+/** The next host fetches the sandbox, and does not come to an end with it until `held` is released. */
+async function beginFetch({ fleet, s3, host, cordon }: Awaited<ReturnType<typeof prepare>>) {
   cordon('h0');
   await until(() => fleet.api.objects.list('pods').length === 2, 'a pod waits');
   const held = holdFetches(s3);
@@ -54,6 +53,14 @@ t.test('a host that does not come to an end with what it takes holds no delete',
   if (pod === undefined) throw new Error('no pod waits');
   fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1' } });
   await held.begun();
+  return { held, b, pod };
+}
+
+t.test('a host that does not come to an end with what it takes holds no delete', async (t) => {
+  const prepared = await prepare(t);
+  const { fleet, a, url, id } = prepared;
+  const { url: impatient } = await fleet.gateway({ takingMs: 100 });
+  const { held, b } = await beginFetch(prepared);
   const path = `/sandboxes/${id}`;
   t.match(await ask(url, 'DELETE', path), { status: 503 }, 'for a time it is for that host');
   let status = 503;
@@ -68,16 +75,9 @@ t.test('a host that does not come to an end with what it takes holds no delete',
 });
 
 t.test('a place that goes while its sandbox is fetched: the sandbox stays where it was', async (t) => {
-  const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
-  cordon('h0');
-  await until(() => fleet.api.objects.list('pods').length === 2, 'a pod waits');
-  const held = holdFetches(s3);
-  const b = await host('h1');
-  await fleet.ready(2);
-  const pod = fleet.api.objects.list('pods').find(({ spec }) => spec.nodeName === undefined);
-  if (pod === undefined) throw new Error('no pod waits');
-  fleet.api.objects.change('pods', pod, { spec: { nodeName: 'h1' } });
-  await held.begun();
+  const prepared = await prepare(t);
+  const { fleet, a, url, id } = prepared;
+  const { held, b, pod } = await beginFetch(prepared);
   const { namespace = '', name } = pod.metadata;
   fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
   fleet.api.objects.delete('pods', namespace, name, 0);

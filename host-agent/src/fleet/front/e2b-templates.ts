@@ -291,8 +291,8 @@ function readTemplate(answered: HostAnswer | undefined): Template | null | undef
   const { statusCode = 500 } = answered?.answer ?? {};
   if (statusCode === 404) return null;
   if (answered === undefined || statusCode !== 200) return undefined;
-  const said = readAnswer(found, answered);
-  return said && (said.template ?? null);
+  const data = readAnswer(found, answered);
+  return data && (data.template ?? null);
 }
 
 /** Hosts refuse what is not text. */
