@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -33,17 +33,15 @@ async function unknownHost(t: Test): Promise<Directories> {
   return directories;
 }
 
-/** Resolves while the image is made, which may also be over before the daemon serves. */
-async function startWithoutAgent(directories: Directories, agents: string): Promise<Daemon> {
-  for (let tries = 0; tries < 10; tries++) {
-    await rm(agents, { recursive: true });
-    await mkdir(agents);
-    const daemon = await spawnDaemon(directories);
-    await until(() => readdirSync(agents).length > 0, 'its beginning', 60_000);
-    if (readdirSync(agents).some((name) => name.startsWith('.tmp-'))) return daemon;
-    await daemon.end();
-  }
-  throw new Error('the image was always made before the daemon served');
+/** Without the agent's image, whose program does not end before its daemon does: otherwise it may be over too early. */
+async function startWithoutAgent(t: Test, directories: Directories, agents: string): Promise<Daemon> {
+  await rm(agents, { recursive: true });
+  await mkdir(agents);
+  const bin = t.testdir({ mke2fs: '#!/bin/sh\nwhile [ -d /proc/$PPID ]; do sleep 0.1; done\nexit 1\n' });
+  await chmod(join(bin, 'mke2fs'), 0o755);
+  const daemon = await spawnDaemon(directories, { env: { PATH: `${bin}:${process.env.PATH}` } });
+  await until(() => readdirSync(agents).some((name) => name.startsWith('.tmp-')), 'its beginning', 60_000);
+  return daemon;
 }
 
 const vmmsOf = async ({ runDir }: Directories) =>
@@ -137,13 +135,13 @@ t.test(
     const directories = await makeDirectories();
     t.teardown(() => removeDirectories(directories));
     const agents = join(directories.dataDir, 'agents');
-    const stopped = await startWithoutAgent(directories, agents);
+    const stopped = await startWithoutAgent(t, directories, agents);
     t.equal(await stopped.end(), 0);
     t.same(await readdir(agents), []);
     t.same(await leftovers(directories), []);
     t.notOk(stopped.log.some(({ msg }) => msg?.startsWith('cannot make')));
 
-    await (await startWithoutAgent(directories, agents)).end('SIGKILL');
+    await (await startWithoutAgent(t, directories, agents)).end('SIGKILL');
     const daemon = await spawnDaemon(directories);
     const isMade = () => readdirSync(agents).some((name) => name.endsWith('.ext4'));
     await until(isMade, 'the image', 120_000);
