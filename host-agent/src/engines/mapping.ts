@@ -15,6 +15,7 @@ export type Mapping = {
   readonly fileOffset: number;
 };
 export type Range = { readonly offset: number; readonly length: number };
+type GrowingRange = { readonly offset: number; length: number };
 
 export const PAGE_BYTES = 4096;
 const ENTRY_BYTES = 8;
@@ -24,6 +25,8 @@ const SWAPPED = 1 << 30;
 const FILE_OR_SHARED = 1 << 29;
 /** Of a large guest most blocks of this many entries are the same: nothing is there. */
 const BLOCK_ENTRIES = 512;
+/** Entries that are read at once: 1 MiB of them, of 512 MiB of memory. A multiple of a block. */
+const CHUNK_ENTRIES = 256 * BLOCK_ENTRIES;
 /**
  * Maximum number of unchanged pages between two changed ones that are copied along: one larger read is faster than two
  * small ones.
@@ -71,9 +74,11 @@ export function mappedFile(pid: number, { startAddress, sizeBytes }: Mapping): s
   return `/proc/${pid}/map_files/${startAddress.toString(16)}-${(startAddress + sizeBytes).toString(16)}`;
 }
 
-/** Ranges of a private mapping with pages of the process's own, from pagemap entries (little-endian). */
-export function changedRanges(pagemap: Buffer): Range[] {
-  const ranges: { offset: number; length: number }[] = [];
+/**
+ * Appends the ranges of a private mapping with pages of the process's own, from its pagemap entries (little-endian).
+ * `firstPage` is the page of the first entry, at the beginning of a block.
+ */
+export function addChangedRanges(ranges: GrowingRange[], pagemap: Buffer, firstPage = 0): Range[] {
   const pages = Math.floor(pagemap.length / ENTRY_BYTES);
   for (let page = 0; page < pages; page++) {
     const at = page * ENTRY_BYTES;
@@ -84,7 +89,7 @@ export function changedRanges(pagemap: Buffer): Range[] {
         page += BLOCK_ENTRIES - 1;
       continue;
     }
-    const offset = page * PAGE_BYTES;
+    const offset = (firstPage + page) * PAGE_BYTES;
     const last = ranges.at(-1);
     if (last !== undefined && offset - (last.offset + last.length) <= MAX_GAP_PAGES * PAGE_BYTES) {
       last.length = offset + PAGE_BYTES - last.offset;
@@ -102,15 +107,22 @@ function isUniform(entries: Buffer): boolean {
 
 export async function readChangedRanges(pid: number, mapping: Mapping): Promise<Range[]> {
   await using pagemap = await open(`/proc/${pid}/pagemap`, 'r');
-  const length = (mapping.sizeBytes / PAGE_BYTES) * ENTRY_BYTES;
+  const pages = mapping.sizeBytes / PAGE_BYTES;
   const position = (mapping.startAddress / PAGE_BYTES) * ENTRY_BYTES;
-  const buffer = Buffer.allocUnsafe(length);
-  for (let have = 0; have < length; ) {
-    const { bytesRead } = await pagemap.read(buffer, have, length - have, position + have);
-    if (bytesRead === 0) throw new Error(`the page map of process ${pid} ends early`);
-    have += bytesRead;
+  // A buffer for all entries of a guest of 256 GiB would have 512 MiB.
+  const buffer = Buffer.allocUnsafe(Math.min(pages, CHUNK_ENTRIES) * ENTRY_BYTES);
+  const ranges: GrowingRange[] = [];
+  for (let page = 0; page < pages; page += CHUNK_ENTRIES) {
+    const length = Math.min(buffer.length, (pages - page) * ENTRY_BYTES);
+    for (let have = 0; have < length; ) {
+      const at = position + page * ENTRY_BYTES + have;
+      const { bytesRead } = await pagemap.read(buffer, have, length - have, at);
+      if (bytesRead === 0) throw new Error(`the page map of process ${pid} ends early`);
+      have += bytesRead;
+    }
+    addChangedRanges(ranges, buffer.subarray(0, length), page);
   }
-  return changedRanges(buffer);
+  return ranges;
 }
 
 /**
@@ -207,7 +219,7 @@ async function copyPages(
 
 /** By whole blocks; the last one may be shorter. */
 export function nonZeroRanges(pages: Buffer): Range[] {
-  const ranges: { offset: number; length: number }[] = [];
+  const ranges: GrowingRange[] = [];
   for (let offset = 0; offset < pages.length; offset += BLOCK_BYTES) {
     const length = Math.min(BLOCK_BYTES, pages.length - offset);
     if (pages.compare(ZEROS, 0, length, offset, offset + length) === 0) continue;
