@@ -108,7 +108,7 @@ test-fleet: setup-tests ## run tests of fleets, against a real cluster and bucke
 		fleet-identity fleet-partition fleet-store; do \
 		$(NODE) test/http/$$name.test.ts || exit 1; \
 	done
-	@env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts
+	@$(AS_ROOT) env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts
 	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
 	@if [ -n "$(S3)" ]; then S3="$(S3)" DATA_DIR="$(DATA_DIR)" $(NODE) test/fleet/drain.test.ts; fi
 	@if [ -n "$(KUBE)" ] && [ -n "$(AGENT_SANDBOX)" ]; then \

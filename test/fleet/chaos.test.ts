@@ -1,5 +1,8 @@
-// Hosts, gateways and the API server are started and killed in random order under load (FLEET_CHAOS: for how many
-// seconds; SEED repeats a run). Afterwards the catalogue is the union of the registries, and nothing is twice or lost.
+// Hosts, gateways and the API server are started, killed and cut off without an answer, in random order under load
+// (FLEET_CHAOS: for how many seconds; SEED repeats a run). Afterwards the catalogue is the union of the registries, and
+// nothing is twice or lost.
+import '../support/network/own-network.ts';
+import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -12,6 +15,7 @@ const SEED = Number(process.env.SEED ?? randomInt(2 ** 31));
 const NAMES = ['h0', 'h1', 'h2'];
 const WORKERS = 4;
 const SETTLE_MS = 120_000;
+const MAX_SILENCE_MS = 8000;
 t.setTimeout(scaled(SECONDS * 2000 + 300_000));
 
 /** The same numbers for the same seed (mulberry32). */
@@ -24,6 +28,15 @@ function makeRandom(seed: number): (below: number) => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
   };
 }
+
+const nft = (...args: string[]) => execFileSync('nft', args, { stdio: ['ignore', 'ignore', 'inherit'] });
+execFileSync('ip', ['link', 'set', 'lo', 'up']);
+nft('add table inet chaos');
+nft('add set inet chaos silent { type inet_service; flags timeout; }');
+nft('add chain inet chaos input { type filter hook input priority 0; }');
+// Both directions, for connections that are open already.
+nft('add rule inet chaos input tcp dport @silent drop');
+nft('add rule inet chaos input tcp sport @silent drop');
 
 const random = makeRandom(SEED);
 const pick = <T>(all: readonly T[]): T | undefined => all[random(Math.max(1, all.length))];
@@ -85,11 +98,18 @@ class World {
     else if (status === 404) this.alive.add(id);
   }
 
-  /** Starts or kills a part. */
+  /** Nothing arrives at a part, and nothing comes from it, for some seconds. */
+  silence(url: string | undefined): void {
+    if (url === undefined) return;
+    const timeout = `${1000 + random(MAX_SILENCE_MS)}ms`;
+    nft(`add element inet chaos silent { ${new URL(url).port} timeout ${timeout} }`);
+  }
+
+  /** Starts, kills or cuts off a part. */
   async disturb(): Promise<void> {
     const { fleet } = this;
     const name = NAMES[random(NAMES.length)]!;
-    switch (random(5)) {
+    switch (random(6)) {
       case 0: {
         const host = this.hosts.get(name);
         if (host === undefined) return await this.startHost(name);
@@ -110,6 +130,8 @@ class World {
       case 3:
         if (!this.isApiDown) fleet.api.compact();
         return;
+      case 4:
+        return this.silence(random(3) === 0 ? fleet.api.url : this.hosts.get(name)?.url);
       default: {
         const id = pick([...this.alive].filter((each) => !this.going.has(each)));
         if (id === undefined || fleet.api.objects.find('pods', 'sandboxd', podName(id)) === undefined) return;
@@ -151,6 +173,7 @@ t.test('parts start and end in random order', async (t) => {
     await sleep(100 + random(400));
   }
   world.isOver = true;
+  nft('flush set inet chaos silent');
   if (world.isApiDown) await fleet.api.listen();
   await Promise.all(workers);
   for (const name of NAMES) if (!world.hosts.has(name)) await world.startHost(name);

@@ -128,6 +128,11 @@ export class ApiServer {
     return () => clearInterval(timer);
   }
 
+  /** Where it listens; the same after a stop. */
+  get url(): string {
+    return `http${this.#signer === undefined ? '' : 's'}://127.0.0.1:${this.#port}`;
+  }
+
   writeKubeconfig(path: string, token = TOKEN): string {
     const config = {
       'current-context': 'fleet',
@@ -136,7 +141,7 @@ export class ApiServer {
         {
           name: 'here',
           cluster: {
-            server: `http${this.#signer === undefined ? '' : 's'}://127.0.0.1:${this.#port}`,
+            server: this.url,
             ...(this.#signer !== undefined && { 'certificate-authority': this.#signer.caPath }),
           },
         },
