@@ -13,7 +13,7 @@ import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { giveTo, takeBack } from '../jail/jail.ts';
 import { type FinishCopy, mapsFile } from '../mapping.ts';
 import { ApiError, isStillRestoring, type VmmApi } from './api.ts';
-import { beginBootedGuest, beginMappedGuest, beginMappedLog } from './memory-modes.ts';
+import { beginBootedGuest, beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { IO_ERROR, IoPause } from '../../../../../host-agent/src/engines/qemu/control.ts';
+import { IO_ERROR, IoPause } from '../../../../../host-agent/src/engines/qemu/io-pause.ts';
 import { until } from '../../../../support/until.ts';
 
 const RETRY_MS = 5;
