@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { appendFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { EventTail } from '../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import { EventTail } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import type { Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import {

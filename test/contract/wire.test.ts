@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { ApiError, isNoVm, parseReasons, VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { judgeVersion, landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';

@@ -1,6 +1,6 @@
 // Links to ports over HTTP, before sandboxes of a real manager.
 import t from 'tap';
-import { linkHandlers } from '../../host-agent/src/http/routes/ports.ts';
+import { linkHandlers } from '../../host-agent/src/http/routes/port-links.ts';
 import type { PortLinks } from '../../host-agent/src/http/services.ts';
 import { OPERATOR } from '../../host-agent/src/keys/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { EngineChoice } from '../../host-agent/src/engines/choice.ts';
-import { ChoiceCache } from '../../host-agent/src/engines/select.ts';
+import { ChoiceCache } from '../../host-agent/src/engines/choice-cache.ts';
 import type { MadeEngine } from './made-engines.ts';
 
 const never = new AbortController().signal;

@@ -1,4 +1,7 @@
 // Step of the start: stored logs, networks, and the manager of sandboxes, which adopts the running ones.
+
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -9,6 +12,7 @@ import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { AgentImageMaker } from '../images/agent-image.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
+import { AppError, toError } from '../lib/errors.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
 import {
@@ -19,7 +23,6 @@ import {
   Network,
 } from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
-import { readServerRoots } from '../network/server-roots.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import { Authorities, type AuthorityRecord } from '../sandboxes/authorities.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
@@ -233,4 +236,22 @@ function measure(
     secretCounts: () => sandboxSecrets.useCounts,
     countPublished: () => network.countConnections(),
   });
+}
+
+// Certificates of the operator that vouch for servers of inspected TLS, as those of a company do.
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** In PEM. AppError invalid_argument for a file without certificates, or with one that is not valid. */
+async function readServerRoots(file: string): Promise<string> {
+  try {
+    const certificates = (await readFile(file, 'latin1')).match(CERTIFICATE) ?? [];
+    if (certificates.length === 0) throw new Error('it has no certificate in PEM');
+    for (const each of certificates) new X509Certificate(each);
+    return `${certificates.join('\n')}\n`;
+  } catch (cause) {
+    throw new AppError('invalid_argument', `cannot use --egress-ca-file ${file}: ${toError(cause).message}`, {
+      cause,
+    });
+  }
 }

@@ -5,15 +5,9 @@ import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { endProcess } from '../lib/process-record.ts';
 import { raceSignal } from '../lib/wait.ts';
+import { ChoiceCache, type Circumstances } from './choice-cache.ts';
 import type { Engine } from './engine.ts';
-import {
-  ChoiceCache,
-  type Circumstances,
-  describeTries,
-  type SelectedEngine,
-  selectEngine,
-  type Try,
-} from './select.ts';
+import { describeTries, type SelectedEngine, selectEngine, type Try } from './select.ts';
 
 export type EngineChoiceOptions = Circumstances & {
   /** Directory of the choice cache. */

@@ -17,8 +17,7 @@ import {
 } from './control.ts';
 import type { SaveOptions, Vm, VmExit, VmmIdentity, WrittenVm } from './engine.ts';
 import { leaveJail } from './jail/jail.ts';
-import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
-import { vmmRecordPath } from './vmm-process.ts';
+import { type ProcessEnd, type VmmProcess, vmmRecordPath } from './vmm-process.ts';
 
 const DIAGNOSIS_LINES = 40;
 /** Sent for a system call that the VMM's seccomp filter forbids. */

@@ -1,5 +1,6 @@
 // The files of the console, compressed and in memory, and the headers that confine the page in a browser.
 import { createHash } from 'node:crypto';
+import { getAssetKeys, getRawAsset, isSea } from 'node:sea';
 import { gunzipSync } from 'node:zlib';
 import { AppError } from '../lib/errors.ts';
 
@@ -134,4 +135,14 @@ function decompress(file: ConsoleFile): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(gunzipSync(file.gzip));
   decompressed.set(file, bytes);
   return bytes;
+}
+
+/** Prefix of the console's files among the assets of the executable. */
+const CONSOLE = 'console/';
+
+/** Those within the executable. Another way to run the program has none. */
+export function openConsole(): ConsoleFiles {
+  const names = isSea() ? getAssetKeys().filter((name) => name.startsWith(CONSOLE)) : [];
+  const files = names.map((name) => [name.slice(CONSOLE.length), new Uint8Array(getRawAsset(name))] as const);
+  return new ConsoleFiles(new Map(files));
 }

@@ -1,7 +1,13 @@
 // The REST API: the app and the HTTP server.
 export { createHttpApp, createMcpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
-export { CONSOLE_PAGE, ConsoleFiles, toConsoleAnswer, toConsoleEntrance } from './console-files.ts';
+export {
+  CONSOLE_PAGE,
+  ConsoleFiles,
+  openConsole,
+  toConsoleAnswer,
+  toConsoleEntrance,
+} from './console-files.ts';
 export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware.ts';
 export {

@@ -16,7 +16,8 @@ import { assertAccess } from '../keys/index.ts';
 import { type HttpApp, type HttpContext, headerOf } from './context.ts';
 import { HttpError } from './errors.ts';
 import { Idempotency } from './idempotency.ts';
-import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
+import { isStrict, PREFERENCE_APPLIED, STRICT } from './input/preference.ts';
+import { type Input, readInput } from './input/request-input.ts';
 import { PLACE_HEADER, PLACED_ROUTES, type Placement } from './placement.ts';
 import type { LookUps } from './routes/look-ups.ts';
 

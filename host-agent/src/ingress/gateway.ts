@@ -11,8 +11,7 @@ import { HttpError } from '../http/errors.ts';
 import { newRequestId } from '../http/middleware.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
 import { linger } from '../http/server/responses.ts';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
-import { TokenBucket } from '../lib/token-bucket.ts';
+import { isAppError, toError } from '../lib/errors.ts';
 import type { Access, Grant } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, isClosed, type Tunnel } from './forward.ts';
@@ -28,6 +27,7 @@ import {
 } from './headers.ts';
 import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
+import type { RateLimits } from './rate-limits.ts';
 import { refuse } from './refusals.ts';
 
 /** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
@@ -269,72 +269,4 @@ function end(request: IncomingMessage, response: ServerResponse): void {
 /** Whether it is an upgrade that the ingress passes on; others are ordinary requests. */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-// Rate limits of requests: of one client, and to one sandbox, so that neither takes the daemon from the others.
-
-/** A page with its modules is a burst of hundreds. */
-const BURST_S = 10;
-const RETRY_AFTER_S = 1;
-/** Full buckets are dropped when there are more. */
-const MAX_FULL = 1000;
-
-type RateLimitsOptions = {
-  /** Requests a second; 0: any number. */
-  readonly clientPerS: number;
-  readonly sandboxPerS: number;
-};
-
-export class RateLimits {
-  readonly #clients: Buckets;
-  readonly #sandboxes: Buckets;
-
-  constructor({ clientPerS, sandboxPerS }: RateLimitsOptions) {
-    this.#clients = new Buckets(clientPerS);
-    this.#sandboxes = new Buckets(sandboxPerS);
-  }
-
-  /** Before anything is looked up for the request. AppError exhausted. */
-  countClient(address: string, which = 'from this address'): void {
-    if (!this.#clients.take(address)) throw excess(which);
-  }
-
-  /** Only requests that are allowed count. AppError exhausted. */
-  countSandbox(id: string): void {
-    if (!this.#sandboxes.take(id)) throw excess('to this sandbox');
-  }
-}
-
-class Buckets {
-  readonly #perS: number;
-  readonly #buckets = new Map<string, TokenBucket>();
-  #limit = MAX_FULL;
-
-  constructor(perS: number) {
-    this.#perS = perS;
-  }
-
-  take(key: string): boolean {
-    if (this.#perS === 0) return true;
-    let bucket = this.#buckets.get(key);
-    if (bucket === undefined) {
-      if (this.#buckets.size >= this.#limit) this.#sweep();
-      bucket = new TokenBucket(this.#perS, this.#perS * BURST_S);
-      this.#buckets.set(key, bucket);
-    }
-    return bucket.take();
-  }
-
-  /** A full bucket is like a new one. */
-  #sweep(): void {
-    for (const [key, bucket] of this.#buckets) if (bucket.isFull) this.#buckets.delete(key);
-    this.#limit = Math.max(MAX_FULL, this.#buckets.size * 2);
-  }
-}
-
-function excess(which: string): AppError {
-  return new AppError('exhausted', `there are too many requests ${which}; try again in a second`, {
-    stage: 'request',
-    retryAfterS: RETRY_AFTER_S,
-  });
 }

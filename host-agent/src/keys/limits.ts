@@ -2,7 +2,6 @@
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
 import type { AppError } from '../lib/errors.ts';
-import { RecentCounts } from './attempts.ts';
 import {
   countPorts,
   type Holding,
@@ -39,6 +38,7 @@ import {
   type SnapshotMaker,
   tenantOf,
 } from './principal.ts';
+import { RecentCounts } from './recent-counts.ts';
 import type { Quota, QuotaLimit } from './record.ts';
 
 export type LimitsOptions = {

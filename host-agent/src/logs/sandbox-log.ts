@@ -5,14 +5,8 @@ import { join } from 'node:path';
 import { type Chunk, createByteQueue } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { NOTHING } from '../lib/utf8-joiner.ts';
-import {
-  type CapturePosition,
-  type CommandMark,
-  CommandMarks,
-  encodeRecord,
-  type LogSource,
-  type NewRecord,
-} from './record.ts';
+import { type CommandMark, CommandMarks } from './command-marks.ts';
+import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
 /**

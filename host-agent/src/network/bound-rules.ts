@@ -4,7 +4,7 @@ import type { BoundRule, NetworkRule } from '@sandboxd/api';
 import { isBound, isRead } from '../lib/network-rules.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 import { isWithin, type PortRange, toRanges } from './port-ranges.ts';
-import { patternsOf } from './resolver/message.ts';
+import { patternsOf } from './resolver/allowlist.ts';
 
 /** Where an entry of an allowlist is bound to the name: TLS and HTTP. */
 export const WEB_PORTS: readonly number[] = [80, 443];

@@ -7,7 +7,7 @@ import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { NamedConnection } from './bound-rules.ts';
-import { isName } from './resolver/message.ts';
+import { isName } from './resolver/allowlist.ts';
 
 /** `tag`: the daemon's own word about the verdict, without spaces, which comes back in the record. */
 export type DiallerVerdict =

@@ -1,7 +1,7 @@
 // Lines of a gateway, which its guest may have taken over: what is not of their form is refused.
 import type { ConnectionRecord } from './connection-record.ts';
 import { type FromGateway, MAX_GATEWAY_LINE } from './gateway-wire.ts';
-import { isName } from './resolver/message.ts';
+import { isName } from './resolver/allowlist.ts';
 
 const MAX_PATH_CHARS = 1024;
 const MAX_WORD_CHARS = 512;

@@ -1,7 +1,6 @@
 // Networks of sandboxes: a namespace, tap, rules and resolver for each sandbox, and shared rules on the host. The
 // host's part is set up for the first sandbox that needs a network, and removed when the daemon stops and no sandbox
 // has one.
-import { randomInt } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm, rmdir, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -21,6 +20,7 @@ import { RESOLVER_PORT } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
 import type { PortMap } from './rules/host.ts';
 import { ServedGuest } from './served-guest.ts';
+import { Slots } from './slots.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
 
@@ -34,15 +34,11 @@ export class Network {
   readonly #quick: NetHelper;
   readonly #slow: NetHelper;
   #host: Promise<HostSide> | undefined;
-  /** Allocated slots, by the names of their links. */
-  readonly #taken = new Map<string, NetworkSlot>();
-  /** Links of those of which nothing exists any more. */
-  readonly #cleared = new Set<string>();
+  readonly #slots: Slots;
   /** By guest address. */
   readonly #served = new Map<string, ServedGuest>();
   readonly #published: Published;
   readonly #diallers: Diallers;
-  #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
   #hasCreated = false;
 
@@ -50,6 +46,7 @@ export class Network {
     const { program, egressProgram, gateway, portUsers, runDir, log } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
+    this.#slots = new Slots(this.#dir);
     this.#quick = new NetHelper(program, {
       onLogged: (guestIp, packet) => {
         if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
@@ -87,24 +84,13 @@ export class Network {
 
   /** Number of allocated slots. */
   get usedSlots(): number {
-    return this.#taken.size;
+    return this.#slots.used;
   }
 
   /** Allocates a free slot, of which nothing exists yet. AppError unsupported names what the host lacks; exhausted. */
   async allocate(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();
-    for (let tries = 0; tries < subnet.slots; tries++) {
-      // Slots are allocated in turn, so late packets for the previous owner of an address do not reach the next one
-      // soon.
-      this.#next = ((this.#next ?? randomInt(subnet.slots)) + 1) % subnet.slots;
-      const number = this.#next;
-      const link = subnet.link(number);
-      if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
-      const slot = { namespace: join(this.#dir, link), ...subnet.addresses(number) };
-      this.#taken.set(link, slot);
-      return slot;
-    }
-    throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
+    return this.#slots.allocate(subnet);
   }
 
   /**
@@ -115,7 +101,7 @@ export class Network {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(dirname(namespace), { recursive: true, mode: 0o700 });
-    this.#cleared.delete(linkOf(slot));
+    this.#slots.made(slot);
     try {
       await this.#slow.request(
         ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
@@ -139,7 +125,7 @@ export class Network {
 
   /** A slot with the same addresses in this run directory, for `createAgain`. */
   placed(slot: NetworkSlot): NetworkSlot {
-    return { ...slot, namespace: join(this.#dir, linkOf(slot)) };
+    return this.#slots.placed(slot);
   }
 
   /**
@@ -159,11 +145,7 @@ export class Network {
 
   /** An earlier daemon made it: it is taken. AppError internal if another sandbox has it. */
   adopt(slot: NetworkSlot): void {
-    const link = linkOf(slot);
-    const holder = this.#taken.get(link);
-    if (holder !== undefined && holder !== slot)
-      throw new AppError('internal', `the network ${link} belongs to another sandbox`);
-    this.#taken.set(link, slot);
+    this.#slots.adopt(slot);
   }
 
   /**
@@ -268,7 +250,7 @@ export class Network {
 
   /** The addresses of a slot that was cleared can be allocated again: call it when the registry has it no longer. */
   free(slot: NetworkSlot): void {
-    if (this.#cleared.delete(linkOf(slot))) this.#taken.delete(linkOf(slot));
+    this.#slots.free(slot);
   }
 
   /** Removes whatever exists of the slot; its addresses stay allocated. Idempotent. */
@@ -276,7 +258,7 @@ export class Network {
     await this.stop(slot);
     await this.#quick.unwatch(slot.namespace);
     await this.#removeSlot(slot.namespace, slot.guestIp);
-    this.#cleared.add(linkOf(slot));
+    this.#slots.cleared(slot);
     // That of an earlier configuration; it contains those of other sandboxes until then.
     const dir = dirname(slot.namespace);
     if (dir !== this.#dir) await rmdir(dir).catch(() => undefined);
@@ -294,7 +276,7 @@ export class Network {
     const earlier = HostSide.recorded(this.#options.records);
     if (earlier === undefined) return;
     const { subnet } = earlier;
-    const retained = new Set([subnet.anchor, ...this.#taken.keys()]);
+    const retained = new Set([subnet.anchor, ...this.#slots.links]);
     const pins = (await readdir(this.#dir).catch(() => [])).map((name) => name.replace(/\.unfinished$/, ''));
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
@@ -304,7 +286,7 @@ export class Network {
     }
     await this.#diallers.tidy(retained);
     await this.#published.tidy(subnet, this.#dir);
-    if (this.#taken.size === 0) await this.#removeHostSide();
+    if (this.#slots.used === 0) await this.#removeHostSide();
   }
 
   /** Sandboxes keep their networks. If there are none, the host's part is removed. */
@@ -314,7 +296,7 @@ export class Network {
     for (const served of this.#served.values()) await served.detach();
     this.#published.detach();
     this.#diallers.detach();
-    if (this.#taken.size === 0)
+    if (this.#slots.used === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),
       );

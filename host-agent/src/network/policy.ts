@@ -14,7 +14,7 @@ import {
   toRanges,
 } from './port-ranges.ts';
 import { judgeRequest } from './request-verdict.ts';
-import { Allowlist, isName, patternsOf } from './resolver/message.ts';
+import { Allowlist, isName, patternsOf } from './resolver/allowlist.ts';
 import { type ChosenRule, RuleIndex } from './rule-index.ts';
 import { specialKind } from './special-addresses.ts';
 

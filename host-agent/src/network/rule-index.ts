@@ -2,7 +2,7 @@
 // all rules.
 import type { NetworkRule } from '@sandboxd/api';
 import { isWithin, type PortRange, toRanges } from './port-ranges.ts';
-import { patternsOf } from './resolver/message.ts';
+import { patternsOf } from './resolver/allowlist.ts';
 
 export type ChosenRule = readonly [rule: NetworkRule, preset: string | undefined];
 

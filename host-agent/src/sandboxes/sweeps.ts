@@ -1,8 +1,10 @@
-// What a stopping daemon waits for: the clean-up of deleted sandboxes, which is retried until nothing is left, and
-// operations that add sandboxes or snapshots.
+// The end of sandboxes on this host, whose clean-up is retried until nothing is left, and operations that add sandboxes
+// or snapshots. A stopping daemon waits for both.
 import type { Logger } from 'pino';
 import { deadline, raceSignal } from '../lib/wait.ts';
+import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { Snapshots } from './snapshots.ts';
 
 const RETRY_MS = 5000;
 /** A stopping daemon waits this long. */
@@ -118,4 +120,35 @@ export class Operations {
 function track<T>(all: Set<Promise<unknown>>, work: Promise<T>): Promise<T> {
   all.add(work);
   return work.finally(() => all.delete(work));
+}
+
+type RemovalDeps = {
+  readonly sandboxes: Map<string, Sandbox>;
+  readonly events: Pick<LifecycleEvents, 'notify'>;
+  readonly sweeps: Sweeps;
+  readonly snapshots: Pick<Snapshots, 'forgetUnused'>;
+};
+
+export type Removal = {
+  /** See `Sandbox.leave`. */
+  readonly reason?: string | undefined;
+  readonly events?: readonly LifecycleEvent[] | undefined;
+  /** Another host has it; called when nothing of it is left here. */
+  readonly onGone?: (() => Promise<void>) | undefined;
+};
+
+/** Hidden first, then cleaned up in the background. */
+export async function removeSandbox(
+  sandbox: Sandbox,
+  { sandboxes, events, sweeps, snapshots }: RemovalDeps,
+  { reason, events: persisted, onGone }: Removal,
+): Promise<void> {
+  const isMoved = onGone !== undefined;
+  await sandbox.leave(reason, persisted, isMoved);
+  if (!sandboxes.delete(sandbox.id)) return;
+  events.notify({ kind: isMoved ? 'moved' : 'deleted', sandbox: sandbox.id });
+  sweeps.start(sandbox, async () => {
+    if (sandbox.state === 'deleted') await onGone?.();
+    await snapshots.forgetUnused();
+  });
 }

@@ -1,7 +1,6 @@
 // `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
-import { openConsole } from '../../app/open-http.ts';
 import { formatListen, parseHostName } from '../../config/index.ts';
 import {
   FleetFront,
@@ -11,6 +10,7 @@ import {
   KubernetesCatalogue,
   readKubeconfig,
 } from '../../fleet/index.ts';
+import { openConsole } from '../../http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../http/server/hijack.ts';
 import { IngressServer } from '../../ingress/index.ts';
 import { toError } from '../../lib/errors.ts';

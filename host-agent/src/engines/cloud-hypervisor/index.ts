@@ -16,12 +16,13 @@ import type {
 } from '../engine.ts';
 import { findProgram, hostCpu, kvmObstacle } from '../host-facts.ts';
 import { findVmms } from '../vmm-process.ts';
-import { cloudHypervisor, hasReset, readEvents } from './control.ts';
+import { cloudHypervisor } from './control.ts';
+import { hasReset, readEvents } from './events.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
 import { type Probed, probeHost, readFingerprint, readVersion, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
-import { removeStaging } from './save.ts';
+import { removeStaging } from './staging.ts';
 import { bootVm } from './start.ts';
 
 /** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */

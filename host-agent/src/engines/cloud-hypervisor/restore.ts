@@ -5,14 +5,8 @@ import type { RestoreOptions, SavedVm, Vm, VmSpec } from '../engine.ts';
 import { versionKey } from '../mapping.ts';
 import { isDirect } from '../start.ts';
 import type { CloudHypervisorFiles } from './files.ts';
-import {
-  dropMemoryRanges,
-  type MemoryMode,
-  type MemoryModes,
-  requestOf,
-  setMappedMemory,
-  setPlainMemory,
-} from './memory-modes.ts';
+import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
+import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { SavedState, setFreeDiskSizes } from './saved-state.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';

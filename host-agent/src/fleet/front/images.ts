@@ -2,7 +2,7 @@
 // the request names; a delete is of all that have it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { toPage } from '../../http/input/request-input.ts';
+import { toPage } from '../../http/input/page.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
 import { type JsonBody, readJsonBody, Sending } from './body.ts';

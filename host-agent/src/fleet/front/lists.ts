@@ -1,7 +1,7 @@
 // Requests that concern all hosts: each is asked at the same time, and a host that does not answer is named.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { toPage } from '../../http/input/request-input.ts';
+import { toPage } from '../../http/input/page.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
 import { RefusedCaller } from './callers.ts';

@@ -2,7 +2,7 @@
 // hosts; one that did not take it is named, and a client sends the same again.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { toPage } from '../../http/input/request-input.ts';
+import { toPage } from '../../http/input/page.ts';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
 import { type JsonBody, readJsonBody, Sending } from './body.ts';

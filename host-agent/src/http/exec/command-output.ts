@@ -13,7 +13,7 @@ import type { ServiceRecord } from '@sandboxd/proto';
 import type { CommandEnd, CommandInfo } from '../../guest/command-info.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { joinText, NOTHING, unfinishedBytes } from '../../lib/utf8-joiner.ts';
-import type { OutputForm } from '../routes/service.ts';
+import type { OutputForm } from '../output-stream.ts';
 import { encodeExitFrame, toExecResultBody } from './exec-run.ts';
 
 /** Reconnection time of server-sent events. */

@@ -4,7 +4,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
 import { connectionOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/request-input.ts';
+import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
 import { refuse } from '../server/responses.ts';
 import { serveWebSocket, type WebSocketExec } from './web-socket.ts';
 

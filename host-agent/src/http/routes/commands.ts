@@ -12,11 +12,11 @@ import { asCommandEvents, asCommandFrames, asCommandLines, toCommandBody } from 
 import { ExecRun } from '../exec/exec-run.ts';
 import { type ExecWebSockets, requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
 import { readBody } from '../input/body-source.ts';
+import { OutputStream } from '../output-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { feedFromSocket, sendToSocket } from './exec.ts';
-import { OutputStream } from './service.ts';
 
 const FORMS = {
   'application/octet-stream': asCommandFrames,

@@ -9,7 +9,7 @@ import { changeLabels, matchesLabels } from '../../lib/labels.ts';
 import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
-import { toPage } from '../input/request-input.ts';
+import { toPage } from '../input/page.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';

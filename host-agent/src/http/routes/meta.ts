@@ -1,12 +1,9 @@
 // Health check, profiles, rights of the caller, metrics, and the description of the API.
-
-import { cpus, hostname } from 'node:os';
 import { type Routes, toOpenApi } from '@sandboxd/api';
 import { type KeyHolder, type LimitUse, type Principal, policyOf, tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { worstOf } from '../../lib/findings.ts';
 import { VERSION } from '../../lib/version.ts';
-import type { SandboxInfo } from '../../sandboxes/types.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handler, Handlers } from '../serve-routes.ts';
 import type { HostReport, HttpServices, ProfileInfo } from '../services.ts';
@@ -107,43 +104,4 @@ function metricsHandler(metrics: HttpServices['metrics']): Handler<Routes['readM
     assertOperator(c.get('principal'), 'metrics');
     return c.body(await metrics.render(), 200, { 'Content-Type': metrics.contentType });
   };
-}
-
-// This host, as the only one of its list; a gateway joins those of all hosts.
-
-const MIB = 2 ** 20;
-/** Their guests have memory of the host. */
-const RUNNING: readonly SandboxInfo['state'][] = ['running', 'pausing', 'resuming'];
-
-export function hostHandlers({ sandboxes, limits, engine, readCapacity }: HttpServices) {
-  return {
-    listHosts: async (_, c) => {
-      const principal = c.get('principal');
-      const tenant = tenantOf(principal);
-      if (tenant !== undefined) {
-        const message = `hosts are of all tenants together, so a key of tenant ${tenant} sees none; use a key without a tenant`;
-        throw new AppError('forbidden', message);
-      }
-      const capacity = await readCapacity();
-      const all = sandboxes.as(principal).list();
-      const running = all.filter(({ state }) => RUNNING.includes(state));
-      const { state, name } = engine();
-      const host = {
-        name: hostname(),
-        state: 'ready' as const,
-        version: VERSION,
-        started_at: new Date(performance.timeOrigin).toISOString(),
-        engine: state,
-        ...(name !== '' && { engine_name: name }),
-        cpus: limits.hostCpus ?? cpus().length,
-        memory_bytes: capacity.memoryTotalBytes,
-        memory_available_bytes: capacity.memoryAvailableBytes,
-        disk_free_bytes: capacity.diskFreeBytes,
-        memory_promised_bytes: running.reduce((sum, { memoryMib }) => sum + memoryMib * MIB, 0),
-        sandboxes: all.length,
-        max_sandboxes: limits.sandboxes,
-      };
-      return { hosts: [host] };
-    },
-  } satisfies Partial<Handlers>;
 }

@@ -8,8 +8,8 @@ import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/inte
 import type { NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { auditAbout, clientSignal, type HttpContext, headerOf } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
+import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
-import { type SortKey, toPage } from '../input/request-input.ts';
 import { PLACE_HEADER, type PlacedRequest } from '../placement.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';

@@ -3,7 +3,7 @@ import { tenantOf } from '../../keys/index.ts';
 import type { SandboxInfo } from '../../sandboxes/types.ts';
 import type { SecretInfo } from '../../secrets/index.ts';
 import type { HttpContext } from '../context.ts';
-import { toPage } from '../input/request-input.ts';
+import { toPage } from '../input/page.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 

@@ -13,7 +13,7 @@ import {
 } from '../../lib/authority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
-import { PREFERENCE_APPLIED } from '../input/request-input.ts';
+import { PREFERENCE_APPLIED } from '../input/preference.ts';
 import { REQUEST_ID_HEADER } from '../middleware.ts';
 
 /** The reason to refuse a request; undefined for an acceptable one. */

@@ -1,7 +1,7 @@
 // Certificates for the servers that a guest reaches through inspection, made when a connection needs one.
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { AppError } from '../../lib/errors.ts';
-import { isName } from '../resolver/message.ts';
+import { isName } from '../resolver/allowlist.ts';
 import { type Issuer, signLeaf, subjectOf } from './certificate.ts';
 import { type Authority, BACK_DATED_MS, makeKeyPair } from './make-authority.ts';
 

@@ -1,7 +1,7 @@
 // The VMM process of a sandbox.
 import { EndedVm } from '../../engines/adoption.ts';
 import type { BootOptions, Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
-import { lowerPriority } from '../../engines/vmm-process.ts';
+import { lowerPriority } from '../../engines/vmm-priority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { readBootId } from '../../lib/proc.ts';

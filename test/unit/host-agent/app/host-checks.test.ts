@@ -2,7 +2,7 @@
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { HostChecks } from '../../../../host-agent/src/app/open-http.ts';
+import { HostChecks } from '../../../../host-agent/src/app/host-checks.ts';
 import type { Finding } from '../../../../host-agent/src/lib/findings.ts';
 
 const WARNING = { name: 'clock', level: 'warning', seen: 'late', advice: 'install chrony' };

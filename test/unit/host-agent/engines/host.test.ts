@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { lastingFacts } from '../../../../host-agent/src/engines/choice-cache.ts';
 import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
 import {
   findProgram,
@@ -40,7 +41,6 @@ import {
   versionKey,
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
-import { lastingFacts } from '../../../../host-agent/src/engines/select.ts';
 import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';

@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { collectSaved } from '../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import { QmpClient, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';

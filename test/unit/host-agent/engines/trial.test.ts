@@ -8,6 +8,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pino } from 'pino';
@@ -21,6 +22,8 @@ import type {
   Vm,
   VmPaths,
 } from '../../../../host-agent/src/engines/engine.ts';
+import type { Jail } from '../../../../host-agent/src/engines/jail/jail.ts';
+import { isDirect } from '../../../../host-agent/src/engines/start.ts';
 import {
   hashText,
   readCounts,
@@ -239,4 +242,24 @@ t.test('leftovers of an earlier trial do not disturb the next', async (t) => {
   writeFileSync(join(scratchDir, 'left'), '');
   t.equal(await tryGuest(ways), undefined);
   t.ok(existsSync(join(scratchDir, 'left')), 'it may be another’s');
+});
+
+t.test('a trial guest, which may lie in memory, uses its disk as it can', async (t) => {
+  const jail = { needsDirectWrites: true } as Jail;
+  t.ok(isDirect({}, jail));
+  t.notOk(isDirect({}, undefined));
+  const scratchDir = await mkdtemp(join(tmpdir(), 'trial-'));
+  t.teardown(() => rm(scratchDir, { recursive: true }));
+  const context = { kernelPath: '/k', initramfsPath: '/i', scratchDir, log: pino({ level: 'silent' }) };
+  const asked: BootOptions[] = [];
+  const boot = async (options: BootOptions) => {
+    asked.push(options);
+    throw new Error('a fault of the test');
+  };
+  const ways = { context: context as unknown as EngineContext, boot, restore: boot, consolePath: () => '' };
+  t.match(await tryGuest(ways), /a fault of the test/);
+  t.same(
+    asked.map((options) => isDirect(options, jail)),
+    [false],
+  );
 });

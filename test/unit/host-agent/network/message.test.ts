@@ -2,8 +2,8 @@
 import { type Question as DnsQuestion, decode, encode, type Packet } from 'dns-packet';
 import t from 'tap';
 import { parseIpv4, parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
+import { Allowlist } from '../../../../host-agent/src/network/resolver/allowlist.ts';
 import {
-  Allowlist,
   encodeAnswer,
   encodeUdpAnswer,
   parseQuery,

@@ -1,9 +1,9 @@
 // Answers that say that there is nothing, and those to a later EDNS: what resolvers between the program and ours need to cache them.
 import { type Question as DnsQuestion, decode, encode } from 'dns-packet';
 import t from 'tap';
+import { Allowlist } from '../../../../host-agent/src/network/resolver/allowlist.ts';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
 import {
-  Allowlist,
   encodeAnswer,
   encodeUdpAnswer,
   parseQuery,

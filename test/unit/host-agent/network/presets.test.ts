@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { NetworkPolicy } from '../../../../host-agent/src/network/network-policy.ts';
 import { Presets } from '../../../../host-agent/src/network/presets.ts';
-import { findUnreadWay } from '../../../../host-agent/src/network/unread-ways.ts';
+import { findUnreadWay } from '../../../../host-agent/src/network/resolve-policy.ts';
 
 const A: NetworkRule = { host: 'a.test', protocol: 'tls', ports: [443] };
 

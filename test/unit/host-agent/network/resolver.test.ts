@@ -8,8 +8,9 @@ import t from 'tap';
 import { errnoOf } from '../../../../host-agent/src/lib/errors.ts';
 import { AllowedAddresses, readElements } from '../../../../host-agent/src/network/allowed-addresses.ts';
 import { DenialLog, describePacket } from '../../../../host-agent/src/network/denial-log.ts';
+import { Allowlist } from '../../../../host-agent/src/network/resolver/allowlist.ts';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
-import { Allowlist, parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
+import { parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
 import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
 import type { Found } from '../../../../host-agent/src/network/resolver/upstream.ts';
 

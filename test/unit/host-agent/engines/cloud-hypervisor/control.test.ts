@@ -9,9 +9,8 @@ import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/a
 import {
   cloudHypervisor,
   connectGuest,
-  EventTail,
-  readEvents,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import { EventTail, readEvents } from '../../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { serve } from '../../../../support/made-socket.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';

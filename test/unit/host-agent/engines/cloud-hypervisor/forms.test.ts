@@ -15,7 +15,7 @@ import {
   hasReset,
   hasShutDown,
   parseEvents,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import {
   apiSocketOf,
   vmmArguments,

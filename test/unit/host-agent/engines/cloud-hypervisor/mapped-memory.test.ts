@@ -27,7 +27,7 @@ import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/a
 import {
   beginBootedGuest,
   findMemory,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
 import {

@@ -5,7 +5,7 @@ import {
   dropMemoryRanges,
   setMappedMemory,
   setPlainMemory,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
 import {
   knowsSavedState,
   SavedState,

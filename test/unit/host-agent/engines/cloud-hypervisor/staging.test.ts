@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { removeStaging, Staging } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
+import { removeStaging, Staging } from '../../../../../host-agent/src/engines/cloud-hypervisor/staging.ts';
 import { until } from '../../../../support/until.ts';
 
 const UID = 65_534;

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { IO_ERROR, IoPause } from '../../../../../host-agent/src/engines/qemu/control.ts';
+import { IO_ERROR, IoPause } from '../../../../../host-agent/src/engines/qemu/io-pause.ts';
 import { until } from '../../../../support/until.ts';
 
 const RETRY_MS = 5;
@@ -53,3 +53,54 @@ t.test('one that is over is not asked any more', async (t) => {
   await sleep(20 * RETRY_MS);
   t.equal(seen.resumes, 0);
 });
+
+t.test(
+  'a guest that is paused by a full disk is resumed until its writes succeed, but never during a save',
+  async (t) => {
+    const done: string[] = [];
+    let status = 'io-error';
+    let tries = 0;
+    let isOver = false;
+    const make = () =>
+      new IoPause({
+        readStatus: async () => {
+          if (tries === 1) throw new Error('busy');
+          return status;
+        },
+        // The disk has space at the third attempt.
+        resume: async () => {
+          done.push('resumed');
+          if (++tries === 3) status = 'running';
+        },
+        isOver: () => isOver,
+        onResumed: () => done.push('clock'),
+        log: pino({ level: 'silent' }),
+        retryMs: 5,
+      });
+    const waitFor = async (condition: () => boolean) => {
+      for (let round = 0; round < 1000 && !condition(); round++) await sleep(5);
+      t.ok(condition());
+    };
+    const keepAlive = setInterval(() => undefined, 1000);
+    t.teardown(() => clearInterval(keepAlive));
+    const standstill = make();
+    t.equal(standstill.reason, undefined);
+    await standstill.duringSave(async () => {
+      standstill.begin('No space left on device');
+      standstill.begin('No space left on device');
+      t.match(standstill.reason, /does not take .*\(no space left on device\)/);
+      await sleep(50);
+      t.same(done, [], 'what is saved stands still on purpose');
+    });
+    await waitFor(() => tries === 1);
+    tries = 2;
+    await waitFor(() => standstill.reason === undefined);
+    t.same(done, ['resumed', 'resumed', 'clock']);
+    status = 'io-error';
+    const abandoned = make();
+    abandoned.begin('x');
+    isOver = true;
+    await sleep(50);
+    t.equal(done.length, 3, 'one that ended is left alone');
+  },
+);

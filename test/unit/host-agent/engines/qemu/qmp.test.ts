@@ -1,9 +1,11 @@
 // The control connection to a VMM that refuses, does not answer or closes the connection.
 import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { QmpClient } from '../../../../../host-agent/src/engines/qemu/qmp.ts';
+import { QmpClient, QmpError, type QmpEvent } from '../../../../../host-agent/src/engines/qemu/qmp.ts';
 import { connectUnix } from '../../../../../host-agent/src/lib/socket-link.ts';
 import { MadeQemu, never } from '../../../../support/made-qemu.ts';
 import { until } from '../../../../support/until.ts';
@@ -81,4 +83,42 @@ t.test('who gives up later gives up nothing any more, and no answer leaves anyth
     QmpClient.open(late, () => undefined, given),
     { message: 'the VMM closed its control socket' },
   );
+});
+
+t.test('requests, events, refusals, and the end of the connection', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'qmp-'));
+  const path = join(dir, 's');
+  let peer: Socket | undefined;
+  const server = createServer((socket) => {
+    peer = socket;
+    socket.write('{"QMP": {"version": {}}}\r\n');
+    socket.on('data', (chunk) => {
+      for (const line of chunk.toString().trim().split('\n')) {
+        const { execute, id } = JSON.parse(line) as { execute: string; id: number };
+        if (execute === 'broken')
+          socket.write(`{"error": {"class": "GenericError", "desc": "no such thing"}, "id": ${id}}\n`);
+        else if (execute !== 'silent')
+          socket.write(
+            `{"event": "STOP", "data": {"a": 1}}\n{"return": {"did": "${execute}"}, "id": ${id}}\n`,
+          );
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  t.teardown(async () => {
+    server.close();
+    await rm(dir, { recursive: true });
+  });
+  const events: QmpEvent[] = [];
+  const socket = connect(path);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  const client = await QmpClient.open(socket, (event) => events.push(event), AbortSignal.timeout(5000));
+  t.same(await client.execute('stop'), { did: 'stop' });
+  t.match(events.at(-1), { event: 'STOP', data: { a: 1 } });
+  await t.rejects(client.execute('broken'), new QmpError('broken', 'GenericError', 'no such thing'));
+  await t.rejects(client.execute('silent', {}, 50), { message: /did not answer silent within \d+ ms/ });
+  const pending = client.execute('silent');
+  peer?.destroy();
+  await t.rejects(pending, { message: /closed its control socket/ });
+  await t.rejects(client.execute('stop'), { message: /closed/ });
 });

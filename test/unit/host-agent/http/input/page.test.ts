@@ -1,7 +1,7 @@
 // Pages of lists.
 import fc from 'fast-check';
 import t from 'tap';
-import { type PageQuery, toPage } from '../../../../../host-agent/src/http/input/request-input.ts';
+import { type PageQuery, toPage } from '../../../../../host-agent/src/http/input/page.ts';
 
 type Entry = { readonly atMs: number; readonly name: string };
 const place = (entry: Entry) => entry;

@@ -1,8 +1,8 @@
-// How deeply a body may be nested.
+// JSON bodies: how deeply they may be nested, and the buffer that gathers them.
 import { MAX_JSON_DEPTH, show } from '@sandboxd/api';
 import t from 'tap';
 import { readSignal } from '../../../../../host-agent/src/http/exec/exec-run.ts';
-import { parseJson } from '../../../../../host-agent/src/http/input/json-body.ts';
+import { GrowingBuffer, parseJson } from '../../../../../host-agent/src/http/input/json-body.ts';
 
 const nested = (depth: number, open = '[', close = ']') => `${open.repeat(depth)}1${close.repeat(depth)}`;
 
@@ -33,4 +33,25 @@ t.test('a value that is nested too deeply to be shown', async (t) => {
   // A key of this name takes JSON.stringify off its way without recursion.
   const deep = nested(50_000, '[{"toJSON":1,"a":', '}]');
   t.equal(show(JSON.parse(deep)), 'a value that is nested too deeply');
+});
+
+t.test('pieces of any size are what was added, in order', async (t) => {
+  const gathered = new GrowingBuffer();
+  t.equal(gathered.bytes.length, 0);
+  const pieces = ['', 'a', 'b'.repeat(1022), 'c', 'd', 'e'.repeat(5000), 'f'];
+  for (const piece of pieces) gathered.add(Buffer.from(piece));
+  t.equal(gathered.bytes.toString(), pieces.join(''));
+  t.equal(gathered.sizeBytes, pieces.join('').length);
+});
+
+t.test('single bytes share memory', async (t) => {
+  const gathered = new GrowingBuffer();
+  const blocks = new Set<ArrayBufferLike>();
+  for (let at = 0; at < 100_000; at++) {
+    gathered.add(Uint8Array.of(at % 251));
+    blocks.add(gathered.bytes.buffer);
+  }
+  t.ok(blocks.size < 20, `${blocks.size} blocks`);
+  t.ok(gathered.bytes.buffer.byteLength <= 200_000);
+  t.ok(gathered.bytes.every((byte, at) => byte === at % 251));
 });

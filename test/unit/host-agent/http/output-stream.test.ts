@@ -1,9 +1,9 @@
 // The service's output for one reader: its pace, its ends, and what is left of it.
 import { getEventListeners } from 'node:events';
 import t from 'tap';
-import type { OutputEvents, ServiceOutputRequest } from '../../../../../host-agent/src/guest/service.ts';
-import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/routes/service.ts';
-import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
+import type { OutputEvents, ServiceOutputRequest } from '../../../../host-agent/src/guest/service.ts';
+import { asFrames, asLines, OutputStream } from '../../../../host-agent/src/http/output-stream.ts';
+import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 
 const REQUEST = { isFollowing: true, isWaiting: false };
 const RING = { id: 'r', firstSeq: 0, nextSeq: 0, droppedRecords: 0, droppedBytes: 0 };
