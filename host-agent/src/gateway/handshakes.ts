@@ -1,5 +1,5 @@
-// TLS handshakes with the guest. A server of TLS takes half a millisecond to make, more than a signature, so each serves
-// many handshakes: one at a time, as none of its events says of which socket it is.
+// TLS handshakes with the guest. A server of TLS takes half a millisecond to make, more than a signature, so each
+// serves many handshakes: one at a time, as none of its events names the socket.
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { createServer, type SecureContext, type Server, type TLSSocket } from 'node:tls';

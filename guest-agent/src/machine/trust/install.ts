@@ -107,9 +107,9 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
 }
 
 /**
- * Does what needs no authority, before this guest is saved: bundles and directories are on the writable layer, each as it
- * is, and the kernel has found that they have no file of ours. Bundles that are larger than usual stay where they are.
- * `isOwn`: no other program changes these files.
+ * Does what needs no authority, before this guest is saved: bundles and directories are on the writable layer, each as
+ * it is, and the kernel has found that they have no file of ours. Bundles that are larger than usual stay where they
+ * are. `isOwn`: no other program changes these files.
  */
 export function prepareForAuthority(root = '', { isOwn = false } = {}): void {
   let leftBytes = MAX_PREPARED_BYTES;
