@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import type { ConnectionRecord } from '../network/connection-record.ts';
 import type { Gate, Handed } from './gate.ts';
+import { Handshakes } from './handshakes.ts';
 import { Http1 } from './http1.ts';
 import { Http2 } from './http2.ts';
 import { describeGuestTls, inspectTls } from './inspected-tls.ts';
@@ -15,6 +16,7 @@ export class GuestConnections {
   readonly #report: (record: ConnectionRecord) => void;
   readonly #http1: Http1;
   readonly #http2: Http2;
+  readonly #handshakes = new Handshakes();
   readonly #open = new Set<ReadConnection>();
 
   constructor(
@@ -45,7 +47,12 @@ export class GuestConnections {
 
   async #inspect(connection: ReadConnection, socket: Socket): Promise<void> {
     try {
-      const { stream, protocol, server } = await inspectTls(connection, socket, this.#settings);
+      const { stream, protocol, server } = await inspectTls(
+        connection,
+        socket,
+        this.#settings,
+        this.#handshakes,
+      );
       if (protocol === 'h2') this.#http2.serve(connection, stream, server);
       else this.#http1.serve(connection, stream, server);
     } catch (error) {

@@ -3,9 +3,13 @@
 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { createServer, type SecureContext, TLSSocket } from 'node:tls';
+import { TLSSocket } from 'node:tls';
+import type { Handshakes } from './handshakes.ts';
 import { NoServer, type Protocol, type ReadConnection } from './read-connection.ts';
 import type { Settings } from './settings.ts';
+
+const HTTP1: readonly Protocol[] = ['http/1.1'];
+const BOTH: readonly Protocol[] = ['h2', 'http/1.1'];
 
 export type Inspected = {
   readonly stream: TLSSocket;
@@ -14,33 +18,28 @@ export type Inspected = {
   readonly server: Duplex | NoServer;
 };
 
-const HANDSHAKE_MS = 10_000;
-
 /** Rejects if the guest does not take the certificate, or the handshake fails otherwise; both are over then. */
 export async function inspectTls(
   connection: ReadConnection,
   socket: Socket,
   settings: Settings,
+  handshakes: Handshakes,
 ): Promise<Inspected> {
   const { name, hasH2 } = connection.handed;
-  const [context, server] = await Promise.all([
-    settings.contextFor(name),
-    connection
-      .connect(hasH2 ? ['h2', 'http/1.1'] : ['http/1.1'])
-      .catch((error: unknown) =>
-        error instanceof NoServer ? error : new NoServer(502, 'the server failed'),
-      ),
-  ]);
-  const stream = await shakeHands(
-    socket,
-    context,
-    server instanceof NoServer ? undefined : protocolOf(server),
-  );
+  const dialled = connection
+    .connect(hasH2 ? BOTH : HTTP1)
+    .catch((error: unknown) => (error instanceof NoServer ? error : new NoServer(502, 'the server failed')));
+  const secureContext = await settings.contextFor(name);
+  // A guest without HTTP/2 leaves no choice, so neither handshake waits for the other.
+  const protocols = hasH2 ? protocolsFor(await dialled) : HTTP1;
+  const stream = await handshakes.shake(socket, { secureContext, protocols });
   // What egressd read, and what TLS has read, are the same.
   if (toName(stream.servername) !== name) {
     stream.destroy();
     throw new Error('its TLS handshake says another name');
   }
+  const server = await dialled;
+  if (stream.destroyed) throw new Error('it ended the connection');
   const protocol = protocolOf(stream);
   // Its second hello may offer less than its first, by which the server was chosen.
   if (!(server instanceof NoServer) && protocol !== protocolOf(server)) {
@@ -50,34 +49,9 @@ export async function inspectTls(
   return { stream, protocol, server };
 }
 
-/** `protocol`: of the server; undefined: there is none, and any will do to say so. */
-async function shakeHands(
-  socket: Socket,
-  secureContext: SecureContext,
-  protocol?: Protocol,
-): Promise<TLSSocket> {
-  const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>();
-  const timer = setTimeout(() => reject(new Error('its TLS handshake took too long')), HANDSHAKE_MS);
-  const server = createServer({
-    minVersion: 'TLSv1.2',
-    SNICallback: (_name, done) => done(null, secureContext),
-    ALPNCallback: ({ protocols }) =>
-      (protocol === undefined ? ['http/1.1', 'h2'] : [protocol]).find((each) => protocols.includes(each)),
-  });
-  server.once('secureConnection', resolve);
-  server.once('tlsClientError', (error) => reject(error));
-  socket.once('close', () => reject(new Error('it ended the TLS handshake')));
-  server.emit('connection', socket);
-  try {
-    const stream = await promise;
-    stream.on('error', () => stream.destroy());
-    return stream;
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  } finally {
-    clearTimeout(timer);
-  }
+/** That of the server; without one, any will do to say so. */
+function protocolsFor(server: Duplex | NoServer): readonly Protocol[] {
+  return server instanceof NoServer ? ['http/1.1', 'h2'] : [protocolOf(server)];
 }
 
 function protocolOf(stream: Duplex): Protocol {

@@ -82,5 +82,5 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
     });
     return { ...guest, records, authority: async () => authority };
   }
-  return { lab, seen, open, roots: world.certificate };
+  return { lab, seen, open, roots: world.certificate, certificates };
 }

@@ -5,7 +5,14 @@ import { constants, ftruncateSync } from 'node:fs';
 import { constants as system } from 'node:os';
 import { AgentError } from '@sandboxd/proto';
 import { fileError } from '../../files/errors.ts';
-import { isDirectory as isDirectoryStatus, modeOf, newStatus, SPECIAL, sizeOf } from '../../files/status.ts';
+import {
+  freshUs,
+  isDirectory as isDirectoryStatus,
+  modeOf,
+  newStatus,
+  SPECIAL,
+  sizeOf,
+} from '../../files/status.ts';
 import { addon, NO_DIRECTORY } from '../../native/addon.ts';
 
 const { O_NOCTTY, O_NONBLOCK, O_RDWR, S_IFMT, S_IFREG } = constants;
@@ -50,14 +57,56 @@ export function replaceEnd(path: string, before: Buffer, at: number, end: string
     if (!isRegular() || sizeOf(status) !== before.length)
       throw new AgentError('conflict', `${JSON.stringify(path)} was changed meanwhile`);
     const bytes = Buffer.from(end);
-    const result = addon.writeAt(fd, bytes, 0, bytes.length, at);
-    // Half a certificate would make the whole file useless for many programs.
-    const endsAt = result < 0 ? at : at + bytes.length;
-    if (result < 0 || endsAt < before.length) ftruncateSync(fd, endsAt);
-    must(result, path);
+    putAt(fd, path, bytes, at);
+    if (at + bytes.length < before.length) ftruncateSync(fd, at + bytes.length);
   } finally {
     addon.close(fd);
   }
+}
+
+/** Numbers that change with the content of a file. */
+export type Version = Float64Array;
+
+/** Undefined: it is no regular file. `canChange`: a further change at this moment would leave the version as it is. */
+export function versionAt(
+  path: string,
+): { readonly version: Version; readonly canChange: boolean } | undefined {
+  const fd = addon.openFile(path, status);
+  if (fd < 0) return undefined;
+  addon.close(fd);
+  if (!isRegular()) return undefined;
+  return { version: status.slice(), canChange: freshUs(status, addon.coarseClock()) > 0 };
+}
+
+export function isSame(one: Version, other: Version): boolean {
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
+  return true;
+}
+
+/** Appends to a regular file of this version, and returns the next one. Undefined, and nothing done: it is another. */
+export function appendTo(path: string, version: Version, text: string): Version | undefined {
+  // A device is not opened for writing.
+  const found = addon.openFile(path, status);
+  if (found < 0) return undefined;
+  addon.close(found);
+  if (!isSame(status, version)) return undefined;
+  const fd = must(addon.openBeneath(NO_DIRECTORY, path, WRITING, 0), path);
+  try {
+    must(addon.statusOf(fd, status), path);
+    if (!isSame(status, version)) return undefined;
+    putAt(fd, path, Buffer.from(text), sizeOf(status));
+    must(addon.statusOf(fd, status), path);
+    return status.slice();
+  } finally {
+    addon.close(fd);
+  }
+}
+
+/** Half a certificate would make the whole file useless for many programs. */
+function putAt(fd: number, path: string, bytes: Buffer, at: number): void {
+  const result = addon.writeAt(fd, bytes, 0, bytes.length, at);
+  if (result < 0) ftruncateSync(fd, at);
+  must(result, path);
 }
 
 /** Has the kernel copy a regular file to the writable layer, if it is not there. AgentError if that fails. */

@@ -3,7 +3,9 @@ import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { AgentError } from '@sandboxd/proto';
 import {
+  appendTo,
   isDirectory,
+  isSame,
   makeDirectory,
   makeLink,
   makeOwn,
@@ -11,6 +13,8 @@ import {
   readLink,
   readSmall,
   replaceEnd,
+  type Version,
+  versionAt,
   writeSmall,
 } from './files.ts';
 import { addToJavaStore, JAVA_STORES } from './java.ts';
@@ -71,6 +75,9 @@ const MADE_ANCHOR = ANCHORS[0];
 /** Where OpenSSL looks for one certificate by its hash. */
 const HASHED = '/etc/ssl/certs';
 
+/** Versions of bundles that have no authority of ours and end with a line, as this guest was saved. */
+const prepared = new Map<string, Version>();
+
 /**
  * Can be repeated: what is there already is not written. Throws if not even its own files can be written; `problems`
  * has the rest. `root`: of the file system, for tests.
@@ -88,7 +95,8 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
       return undefined;
     }
   };
-  const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate)));
+  const done: Version[] = [];
+  const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate, done)));
   for (const path of ANCHORS) attempt(() => addAnchor(join(root, path), path, certificate));
   attempt(() => addHashed(join(root, HASHED), certificate, subjectHash));
   for (const path of JAVA_STORES) attempt(() => addToJavaStore(join(root, path), certificate));
@@ -99,26 +107,51 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
 }
 
 /**
- * Does what needs no authority: what is read is in memory then, and bundles and directories are on the writable layer,
- * each as it is. Bundles that are larger than usual stay where they are.
+ * Does what needs no authority, before this guest is saved: bundles and directories are on the writable layer, each as
+ * it is, and the kernel has found that they have no file of ours. Bundles that are larger than usual stay where they
+ * are. `isOwn`: no other program changes these files.
  */
-export function prepareForAuthority(root = ''): void {
+export function prepareForAuthority(root = '', { isOwn = false } = {}): void {
   let leftBytes = MAX_PREPARED_BYTES;
-  for (const path of [...BUNDLES, ...JAVA_STORES]) {
+  prepared.clear();
+  for (const path of [...BUNDLES, ...JAVA_STORES].map((each) => join(root, each))) {
     try {
-      const found = readSmall(join(root, path), MAX_BUNDLE_BYTES);
+      const found = readSmall(path, MAX_BUNDLE_BYTES);
       if (found === undefined || found.length > leftBytes || !found.includes(BEGIN)) continue;
       leftBytes -= found.length;
-      makeOwn(join(root, path));
+      makeOwn(path);
+      notePrepared(path, isOwn);
     } catch {
       // Reported when it is to be written.
     }
   }
   for (const path of [...ANCHORS, HASHED]) makeOwnDirectory(join(root, path));
+  for (const path of ANCHORS) isDirectory(join(root, path, `${NAME}.crt`));
+  isDirectory(join(root, HASHED, `${NAME}.pem`));
 }
 
-/** Whether it is a bundle, which now has the authority. */
-function addToBundle(path: string, certificate: string): boolean {
+function notePrepared(path: string, isOwn: boolean): void {
+  const found = versionAt(path);
+  if (found === undefined || (found.canChange && !isOwn)) return;
+  const bundle = readSmall(path, MAX_BUNDLE_BYTES);
+  if (bundle === undefined || bundle.includes(MARK) || bundle.at(-1) !== 0x0a) return;
+  // A service of the template may write it meanwhile.
+  const after = versionAt(path);
+  if (after !== undefined && isSame(after.version, found.version)) prepared.set(path, found.version);
+}
+
+/** Whether it is a bundle, which now has the authority. `done`: versions of those that got it by another path. */
+function addToBundle(path: string, certificate: string, done: Version[]): boolean {
+  const known = prepared.get(path);
+  const next = known === undefined ? undefined : appendTo(path, known, `${MARK}${certificate}`);
+  if (next !== undefined) {
+    done.push(next);
+    return true;
+  }
+  if (done.length > 0) {
+    const found = versionAt(path)?.version;
+    if (found !== undefined && done.some((each) => isSame(each, found))) return true;
+  }
   const before = readSmall(path, MAX_BUNDLE_BYTES);
   // No bundle: a file of /proc has no bytes, and one of /sys no certificates.
   if (before === undefined || !before.includes(BEGIN)) return false;
@@ -137,8 +170,12 @@ function findEarlier(bundle: Buffer): number {
 }
 
 function addAnchor(dir: string, path: string, certificate: string): void {
-  if (path === MADE_ANCHOR && isDirectory(dirname(dir))) makeDirectory(dir);
-  if (isDirectory(dir)) writeSmall(join(dir, `${NAME}.crt`), certificate);
+  if (!isDirectory(dir)) {
+    if (path !== MADE_ANCHOR || !isDirectory(dirname(dir))) return;
+    makeDirectory(dir);
+    if (!isDirectory(dir)) return;
+  }
+  writeSmall(join(dir, `${NAME}.crt`), certificate);
 }
 
 /**

@@ -23,6 +23,7 @@ export function rehearse(add: (authority: Authority, root: string) => void, root
       mkdirSync(dirname(join(scratch, path)), { recursive: true });
       writeFileSync(join(scratch, path), text);
     }
+    prepareForAuthority(scratch, { isOwn: true });
     // The second takes the place of the first.
     for (const certificate of AUTHORITIES) add({ certificate, subjectHash: '00000000' }, scratch);
   } finally {

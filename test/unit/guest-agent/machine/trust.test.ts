@@ -248,6 +248,50 @@ t.test('a rehearsal has bundles on the writable layer, as far as they are small'
   t.equal(read(full.root, DEBIAN), ROOT);
 });
 
+t.test('a bundle that is as the guest was saved is not read again', async (t) => {
+  const large = `${ROOT}${'#'.repeat(2 ** 20)}\n`;
+  const pem = 'etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem';
+  const make = (text: string) => {
+    const root = makeRoot(t, { [pem]: text, 'etc/pki/tls/certs/x': '' });
+    const link = '../../ca-trust/extracted/pem/tls-ca-bundle.pem';
+    symlinkSync(link, join(root, 'etc/pki/tls/certs/ca-bundle.crt'));
+    prepareForAuthority(root, { isOwn: true });
+    return root;
+  };
+  const readBytes = () => Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+  const install = (root: string) => {
+    const before = readBytes();
+    t.same(installAuthority(ours, root).problems, []);
+    return readBytes() - before;
+  };
+  const root = make(large);
+  t.ok(install(root) < 2 ** 19);
+  t.equal(read(root, pem), `${large}${read(root, pem).slice(large.length)}`);
+  t.equal(count(read(root, pem), ours.certificate), 1, 'once, although two paths lead to it');
+  t.ok(install(root) >= 2 ** 20, 'control: it is read then');
+  t.equal(count(read(root, pem), ours.certificate), 1);
+  installAuthority(other, root);
+  t.equal(count(read(root, pem), '-----BEGIN'), 2, 'another takes its place');
+
+  const changed = make(large);
+  const ownRoot = `${large.slice(0, -ROOT.length)}${ROOT}`;
+  // Stamps of changes have the resolution of the kernel's tick.
+  const stamp = () => statSync(join(changed, pem), { bigint: true }).ctimeNs;
+  for (const before = stamp(); stamp() === before; ) writeFileSync(join(changed, pem), ownRoot);
+  t.ok(install(changed) >= 2 ** 20, 'one that was changed since, to the same size, is');
+  t.ok(read(changed, pem).startsWith(ownRoot));
+  t.equal(count(read(changed, pem), ours.certificate), 1);
+
+  const open = make(large.trim());
+  t.ok(install(open) >= 2 ** 20);
+  t.equal(count(read(open, pem), '\n-----BEGIN'), 1, 'a last line without an end gets one');
+
+  const special = make(large);
+  rmSync(join(special, pem));
+  execFileSync('mkfifo', [join(special, pem)]);
+  t.same(installAuthority(ours, special).problems, []);
+});
+
 t.test('variables are there while something is inspected', async (t) => {
   const root = makeRoot(t, { [DEBIAN]: ROOT });
   t.same(trustVariables(), []);

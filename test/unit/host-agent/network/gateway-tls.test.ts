@@ -12,7 +12,8 @@ const sockets = https.createServer(own, answer('h1'));
 sockets.on('upgrade', (q, s) => { seen('upgrade', q.headers.host, q.url, q.headers.connection); s.on('error', () => {});
   if (q.url === '/ws/no') return void s.end('HTTP/1.1 404 Not Found\\r\\nContent-Length: 4\\r\\n\\r\\nnone');
   s.write('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: ' + (q.url === '/ws/foo' ? 'foo' : 'websocket') + '\\r\\nConnection: Upgrade\\r\\n\\r\\n'); s.on('data', (d) => s.write('echo ' + d)); });
-sockets.listen(9443, IP);`;
+sockets.listen(9443, IP);
+net.createServer((s) => s.on('error', () => {}).once('data', () => seen('silent'))).listen(9447, IP);`;
 const { seen, open } = await openInspectLab(t, SOCKETS);
 const READ = { host: 'ok.test', protocol: 'tls', ports: [443], tls: 'inspect' } as const;
 
@@ -82,4 +83,13 @@ t.test('50, 51: WebSocket where a rule has it, to the same server', async (t) =>
   );
   await until(() => lines.includes('closed'));
   await until(() => records.some(({ path, status }) => path === '/ws/x' && status === 101));
+});
+
+t.test('a handshake of the guest does not wait for that of the server', async (t) => {
+  const { background } = await open(t, { rules: [{ ...READ, ports: [9447] }] });
+  const lines =
+    await background(`const s = tls.connect({ host: '93.184.215.14', port: 9447, servername: 'ok.test', ca, ALPNProtocols: ['http/1.1'] }, () => { console.log('shaken');  s.write('GET /x HTTP/1.1\\r\\nHost: ok.test:9447\\r\\n\\r\\n'); });
+    s.on('data', (d) => console.log(String(d).split('\\r')[0])); s.on('error', () => {});`);
+  await until(() => lines.includes('shaken') && seen.includes('silent'));
+  t.same(lines, ['shaken'], 'its request waits for the server');
 });
