@@ -48,7 +48,7 @@ const { values } = parseArgs({
     cuts: { type: 'string', default: '20' },
     seconds: { type: 'string', default: '60' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    /** Cuts are at fault points that begin with one of these alone. */
+    /** Cuts are at fault points that begin with one of these, or behind them. */
     at: { type: 'string' },
   },
 });
@@ -184,10 +184,18 @@ function chooseCuts(marks: ReadonlyMap<string, readonly number[]>, first: number
   const prefixes = values.at?.split(',');
   const wanted = [...marks].filter(([where]) => prefixes?.some((prefix) => where.startsWith(prefix)));
   if (prefixes !== undefined) {
-    // Each point as often as others, at several of its moments.
+    // Each point as often as others, at several of its moments; every second time between it and the next point.
+    const all = [...marks.values()].flat().toSorted((a, b) => a - b);
     const cuts = wanted.flatMap(([where, positions]) => {
-      const some = positions.toSorted(() => random() - 0.5).slice(0, Math.ceil(count / wanted.length));
-      return some.map((position) => ({ position, where }));
+      const some = positions.toSorted(() => random() - 0.5).slice(0, Math.ceil(count / wanted.length / 2));
+      return some.flatMap((position) => {
+        const gap = (all.find((each) => each > position) ?? last) - position;
+        const behind = position + Math.ceil(random() * gap);
+        return [
+          { position, where },
+          { position: behind, where: `${behind - position} behind ${where}` },
+        ];
+      });
     });
     return cuts.toSorted((a, b) => a.position - b.position);
   }
