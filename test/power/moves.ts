@@ -111,7 +111,10 @@ export type MovedContext = {
 
 /** What is wrong with sandboxes that moved, once both hosts have finished what was under way. Deletes all of them. */
 export async function inspectMoves(context: MovedContext, position: number): Promise<string[]> {
-  const { hosts, load, promises, storeEnvironment, objects, random } = context;
+  const { load, promises, storeEnvironment, objects, random } = context;
+  const [left, right] = context.hosts;
+  // Whoever is asked first.
+  const hosts: Pair = random() < 0.5 ? [left, right] : [right, left];
   const broken: string[] = [];
   // A drain that was under way goes on, or is cancelled first.
   if (random() < 0.5) for (const host of hosts) await endDrain(host, storeEnvironment);
@@ -127,11 +130,14 @@ export async function inspectMoves(context: MovedContext, position: number): Pro
       if (id === undefined) continue;
       const owner = await findOwner(hosts, id, { canBeGone: allowed.includes(GONE) });
       if (owner === undefined) continue;
-      if (owner === 'failed') {
+      const others = hosts.filter((host) => host !== owner.host);
+      for (const other of others)
+        if (await canResume(other, id)) broken.push(`${name} is on two hosts, not on one`);
+      if (owner.hasFailed) {
         if (!allowed.includes(RUNNING)) broken.push(`${name} has failed, not ${allowed.join(' or ')}`);
         continue;
       }
-      const tokens = await owner.api.sh(id, 'cat /dev/shm/token /root/token');
+      const tokens = await owner.host.api.sh(id, 'cat /dev/shm/token /root/token');
       const token = saved?.slice(pausedWith('').length);
       if (tokens !== `${token}\n${token}`)
         broken.push(`${name} has ${JSON.stringify(tokens)}, not ${allowed.join(' or ')}`);
@@ -158,18 +164,20 @@ export async function inspectMoves(context: MovedContext, position: number): Pro
   return broken;
 }
 
-/** The host that has it and lets it run; undefined: none has it, and `canBeGone`. */
+type Owner = { readonly host: Daemon; readonly hasFailed: boolean };
+
+/** The host that has it, and lets it run unless it has failed; undefined: none has it, and `canBeGone`. */
 async function findOwner(
   hosts: Pair,
   id: string,
   { canBeGone }: { readonly canBeGone: boolean },
-): Promise<Daemon | 'failed' | undefined> {
-  let owner: Daemon | 'failed' | undefined;
+): Promise<Owner | undefined> {
+  let owner: Owner | undefined;
   await poll(async () => {
     for (const host of hosts) {
       const { sandboxes } = await host.api.ask('listSandboxes');
-      if (sandboxes.some((each) => each.id === id && each.state === 'failed')) owner = 'failed';
-      else if (await canResume(host, id)) owner = host;
+      const hasFailed = sandboxes.some((each) => each.id === id && each.state === 'failed');
+      if (hasFailed || (await canResume(host, id))) owner = { host, hasFailed };
       if (owner !== undefined) return true;
     }
     return canBeGone && (await isNowhere(hosts, id));
