@@ -116,7 +116,7 @@ export class UidLeases {
   /** From now on the lease lasts as long as that process, independent of this one. */
   async handOver(uid: number, holder: ProcessId): Promise<void> {
     const path = join(this.#dir, String(uid));
-    const lease = { ...(await readLease(path)), holder };
+    const lease = { ...(await readLease(uid, this.#dir)), holder };
     await writeFile(`${path}.new`, toText(lease), { mode: 0o600 });
     await rename(`${path}.new`, path);
   }
@@ -136,9 +136,8 @@ async function releaseUid(uid: number, dir: string, release: Release): Promise<v
  * which the id could be another process's.
  */
 async function releaseUidOf(holder: ProcessId, uid: number, dir: string, release: Release): Promise<void> {
-  const lease = join(dir, String(uid));
   const isHis = async () => {
-    const { pid, startTicks } = (await readLease(lease))?.holder ?? {};
+    const { pid, startTicks } = (await readLease(uid, dir))?.holder ?? {};
     return pid === holder.pid && startTicks === holder.startTicks;
   };
   for (let tries = 0; tries < LOCK_TRIES && (await isHis()); tries++) {
@@ -164,8 +163,8 @@ function toText({ holder: { pid, startTicks }, tag }: Lease): string {
 }
 
 /** Undefined: there is none, or it is being written. */
-async function readLease(path: string): Promise<Lease | undefined> {
-  const text = await readFile(path, 'utf8').catch(() => '');
+export async function readLease(uid: number | string, dir = LEASES_DIR): Promise<Lease | undefined> {
+  const text = await readFile(join(dir, String(uid)), 'utf8').catch(() => '');
   const [, pid, startTicks, tag] = /^(\d+) (-?\d+)(?: (\{.*\}))?\n/.exec(text) ?? [];
   if (pid === undefined || startTicks === undefined) return undefined;
   const holder = { pid: Number(pid), startTicks: Number(startTicks) };
@@ -180,7 +179,7 @@ async function readLease(path: string): Promise<Lease | undefined> {
 export async function readLeases(dir = LEASES_DIR): Promise<Map<number, Lease>> {
   const leases = new Map<number, Lease>();
   for (const name of await readdir(dir).catch(() => [])) {
-    const lease = /^\d{1,10}$/.test(name) ? await readLease(join(dir, name)) : undefined;
+    const lease = /^\d{1,10}$/.test(name) ? await readLease(name, dir) : undefined;
     if (lease !== undefined) leases.set(Number(name), lease);
   }
   return leases;
@@ -197,7 +196,7 @@ async function sweep(dir: string, release?: Release): Promise<number[]> {
   for (const name of await readdir(dir)) {
     if (!/^\d{1,10}$/.test(name)) continue;
     const path = join(dir, name);
-    const lease = await readLease(path);
+    const lease = await readLease(name, dir);
     // A lease file that is being written is still empty.
     if (lease === undefined && !(await isAbandoned(path))) continue;
     if (lease !== undefined && isRunning(lease.holder)) continue;
