@@ -151,9 +151,9 @@ soak: setup-tests test-images ## run thousands of operations, then HOURS (1) of 
 soak-load: setup-tests test-images ## run only the load with faults of a soak, and plot what it uses (HOURS=1)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(HOURS),HOURS="$(HOURS)") $(NODE) test/soak/run.ts
 
-test-power: setup-tests test-images ## cut the power of a disk under load (CUTS=20 SECONDS=60 SEED=)
+test-power: setup-tests test-images ## cut the power of a disk under load (CUTS=20 SECONDS=60 SEED= AT=)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts $(if $(CUTS),--cuts "$(CUTS)") \
-	  $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)")
+	  $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)") $(if $(AT),--at "$(AT)")
 
 run: image ## run the daemon in the foreground (LISTEN=, DATA_DIR=)
 	@exec $(AS_ROOT) dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \

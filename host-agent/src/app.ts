@@ -6,7 +6,14 @@ import { type OpenedFleet, openFleet } from './app/open-fleet.ts';
 import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
-import { openEgressLog, openLogs, openNetwork, openPresets, openSandboxes } from './app/open-sandboxes.ts';
+import {
+  openEgressLog,
+  openLogs,
+  openNetwork,
+  openPresets,
+  openSandboxes,
+  openUsers,
+} from './app/open-sandboxes.ts';
 import { openSecrets } from './app/open-secrets.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
@@ -52,7 +59,8 @@ export function createApp(options: AppOptions): App {
     const logs = openLogs(context);
     const egressLog = openEgressLog(context);
     const observers = await openEvents(context, registry.store);
-    const network = await openNetwork(context, registry.store);
+    const users = await openUsers(context);
+    const network = await openNetwork(context, registry.store, users);
     const presets = openPresets(context);
     const secrets = openSecrets(context, registry);
     const kept = { logs, egressLog };
@@ -66,7 +74,7 @@ export function createApp(options: AppOptions): App {
       limits,
       presets,
     };
-    const sandboxes = await openSandboxes(context, { ...opened, network });
+    const sandboxes = await openSandboxes(context, { ...opened, ...users, network });
     const webhooks = new Dispatcher({
       registry: new WebhookRegistry(registry.store),
       journal: observers.journal,

@@ -1,7 +1,8 @@
 // What a daemon has acknowledged survives power cuts. A mixed load runs on a disk that records its writes and flushes;
 // then the state of that disk after a cut at many moments, among them every fault point, is made, and a daemon started
-// on each. Needs root, FUSE and loop devices.
-// usage: node test/power/run.ts [--cuts 20] [--seconds 60] [--seed n]
+// on each. Two more hosts on it move sandboxes over a bucket, and lose their power at the same moments. Needs root, FUSE
+// and loop devices.
+// usage: node test/power/run.ts [--cuts 20] [--seconds 60] [--seed n] [--at move.,arrival.]
 import { execFile } from 'node:child_process';
 import { createReadStream, openSync, writeSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
@@ -10,13 +11,24 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs, promisify } from 'node:util';
 import { FAULT_POINTS } from '../../host-agent/src/lib/faults.ts';
-import { BAKED_DATA_DIR, type Daemon, type Directories, leftovers, spawnDaemon } from '../support/daemon.ts';
+import {
+  BAKED_DATA_DIR,
+  type Daemon,
+  type DaemonOptions,
+  type Directories,
+  leftovers,
+  spawnDaemon,
+} from '../support/daemon.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
+import { startS3 } from '../support/s3/server.ts';
+import { makeStoreSettings } from '../support/s3/store.ts';
 import { World } from '../unit/host-agent/images/world.ts';
 import { inspect } from './aftermath.ts';
+import { JournaledObjects } from './bucket.ts';
 import { DiskThread, randomOf } from './disk-thread.ts';
 import { LOAD_KEY, Load } from './load.ts';
 import { MountedDisk } from './mounted-disk.ts';
+import { inspectMoves, MovesLoad } from './moves.ts';
 import { Promises } from './promises.ts';
 
 const WORKERS = 3;
@@ -36,6 +48,8 @@ const { values } = parseArgs({
     cuts: { type: 'string', default: '20' },
     seconds: { type: 'string', default: '60' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    /** Cuts are at fault points that begin with one of these, or behind them. */
+    at: { type: 'string' },
   },
 });
 const seed = Number(values.seed);
@@ -46,6 +60,9 @@ const work = await mkdtemp(join(tmpdir(), 'power-'));
 const ends: (() => Promise<unknown>)[] = [() => rm(work, { recursive: true, force: true })];
 const thread = new DiskThread(seed);
 ends.push(() => thread.close());
+const teardown = { teardown: (end: () => unknown) => void ends.push(async () => end()) };
+const objects = new JournaledObjects(() => thread.position);
+const storeEnvironment = await startBucket();
 try {
   process.exitCode = await main();
 } finally {
@@ -58,16 +75,18 @@ async function main(): Promise<number> {
   await run('truncate', ['-s', DISK_BYTES, image]);
   await run('mkfs.ext4', ['-q', '-F', '-E', 'lazy_itable_init=0,lazy_journal_init=0', '-i', '65536', image]);
   await thread.record(image, join(work, 'recorded'));
-  const { load, promises, first, marks } = await recordLoad();
+  const recorded = await recordLoad();
+  const { load, moves, first, marks } = recorded;
   const last = thread.position;
-  console.log(`power: ${last} writes and flushes; ${JSON.stringify(load.done)}`);
+  console.log(`power: ${last} writes and flushes; ${JSON.stringify({ ...load.done, ...moves.done })}`);
   const missing = FAULT_POINTS.filter((point) => !marks.has(point));
   console.log(`power: fault points that were not reached: ${missing.join(', ') || 'none'}`);
-  for (const text of load.refused) console.log(`power: refused: ${text}`);
-  let failed = load.refused.length;
+  const refused = [...load.refused, ...moves.refused];
+  for (const text of refused) console.log(`power: refused: ${text}`);
+  let failed = refused.length;
   let passed = 0;
   for (const { position, where } of chooseCuts(marks, first, last)) {
-    const broken = await cutAt(position, where, load, promises);
+    const broken = await cutAt(position, where, recorded);
     for (const text of broken) console.log(`power: FAILED ${where} at ${position}: ${text}`);
     if (broken.length === 0) passed++;
     else failed++;
@@ -76,58 +95,110 @@ async function main(): Promise<number> {
   return failed === 0 ? 0 : 1;
 }
 
+/** The settings of a snapshot store, as variables. */
+async function startBucket(): Promise<Record<string, string>> {
+  const { url } = await startS3(teardown, { objects });
+  const { bucket, prefix, endpoint, keyFile = '', credentialsFile = '' } = makeStoreSettings(teardown, url);
+  return {
+    SANDBOXD_SNAPSHOT_STORE: `s3://${bucket}/${prefix}`,
+    SANDBOXD_SNAPSHOT_STORE_ENDPOINT: endpoint.origin,
+    SANDBOXD_SNAPSHOT_STORE_KEY_FILE: keyFile,
+    SANDBOXD_SNAPSHOT_STORE_CREDENTIALS_FILE: credentialsFile,
+  };
+}
+
+type Hosts = { readonly main: Daemon; readonly pair: readonly [Daemon, Daemon] };
+
+/** What is in `started` runs also if this rejects. */
+async function startHosts(path: string, started: Daemon[], options: DaemonOptions = {}): Promise<Hosts> {
+  const start = async (name: string, env?: Record<string, string>): Promise<Daemon> => {
+    const directories = await makeDirectories(path, name);
+    const daemon = await spawnDaemon(directories, { ...options, env: { ...options.env, ...env } });
+    started.push(daemon);
+    return daemon;
+  };
+  const all = [start('data'), start('left', storeEnvironment), start('right', storeEnvironment)] as const;
+  await Promise.allSettled(all);
+  const [main, ...pair] = await Promise.all(all);
+  return { main, pair };
+}
+
 async function recordLoad() {
   const position = (): number => thread.position;
   const mounted = await MountedDisk.mount(join(work, 'disk'), join(work, 'recorded'));
-  const directories = await makeDirectories(mounted.path);
-  const world = new World({ teardown: (end) => void ends.push(async () => end()) });
+  const world = new World(teardown);
   const registry = await world.startRegistry();
   const refs = Array.from({ length: IMAGES }, (_, n) => `${registry}/power/image${n}:latest`);
   for (const ref of refs)
     world.push(ref, { layers: [[{ name: 'file', content: Buffer.alloc(300_000, ref) }]] });
-  await authorize(directories.dataDir);
+  await authorize((await makeDirectories(mounted.path, 'data')).dataDir);
 
   const pipe = join(work, 'marks');
   await run('mkfifo', [pipe]);
   const marks = new Map<string, number[]>();
-  // Opened for writing as well, so that it does not end with the daemon.
+  // Opened for writing as well, so that it does not end with the daemons.
   const fd = openSync(pipe, 'r+');
   const reader = createReadStream('', { fd });
   reader.on('data', (chunk) => {
     for (const point of chunk.toString().trim().split('\n'))
       marks.set(point, [...(marks.get(point) ?? []), thread.position]);
   });
-  const daemon = await spawnDaemon(directories, {
+  const started: Daemon[] = [];
+  const { main, pair } = await startHosts(mounted.path, started, {
     onExit: 'destroy',
     faultsPath: join(work, 'faults'),
     env: { TEST_FAULT_MARKS: pipe },
   });
   const first = thread.position;
   const promises = new Promises(position);
-  const load = new Load(daemon, promises, position, refs);
+  const load = new Load(main, promises, position, refs);
+  const movePromises = new Promises(position);
+  const moves = new MovesLoad(pair, movePromises, storeEnvironment, random);
   const stop = new AbortController();
   const following = load.readEvents(stop.signal);
   const working = new AbortController();
   const workers = Array.from({ length: WORKERS }, () => load.work(working.signal));
+  workers.push(moves.work(working.signal));
   await sleep(Number(values.seconds) * 1000);
   working.abort();
   await Promise.all(workers);
   await thread.stopRecording();
+  objects.stopRecording();
   stop.abort();
   await following;
-  await daemon.end();
+  for (const daemon of started) {
+    await daemon.end();
+    await rm(daemon.directories.runDir, { recursive: true, force: true });
+  }
   reader.destroy();
   // Its last read waits in a thread, and would keep this process.
   writeSync(fd, '\n');
-  await rm(directories.runDir, { recursive: true, force: true });
   await mounted.unmount();
-  return { load, promises, first, marks };
+  return { load, promises, moves, movePromises, first, marks };
 }
 
 /** A cut at each fault point, and at moments of the whole load. */
 function chooseCuts(marks: ReadonlyMap<string, readonly number[]>, first: number, last: number) {
   const count = Number(values.cuts);
   const any = () => ({ position: first + Math.floor(random() * (last - first)), where: 'a moment' });
+  const prefixes = values.at?.split(',');
+  const wanted = [...marks].filter(([where]) => prefixes?.some((prefix) => where.startsWith(prefix)));
+  if (prefixes !== undefined) {
+    // Each point as often as others, at several of its moments; every second time between it and the next point.
+    const all = [...marks.values()].flat().toSorted((a, b) => a - b);
+    const cuts = wanted.flatMap(([where, positions]) => {
+      const some = positions.toSorted(() => random() - 0.5).slice(0, Math.ceil(count / wanted.length / 2));
+      return some.flatMap((position) => {
+        const gap = (all.find((each) => each > position) ?? last) - position;
+        const behind = position + Math.ceil(random() * gap);
+        return [
+          { position, where },
+          { position: behind, where: `${behind - position} behind ${where}` },
+        ];
+      });
+    });
+    return cuts.toSorted((a, b) => a.position - b.position);
+  }
   const points = [...marks].map(([where, positions]) => ({
     position: positions[Math.floor(random() * positions.length)] ?? last,
     where,
@@ -139,21 +210,29 @@ function chooseCuts(marks: ReadonlyMap<string, readonly number[]>, first: number
   return cuts.toSorted((a, b) => a.position - b.position);
 }
 
-async function cutAt(position: number, where: string, load: Load, promises: Promises): Promise<string[]> {
+async function cutAt(
+  position: number,
+  where: string,
+  { load, promises, moves, movePromises }: Awaited<ReturnType<typeof recordLoad>>,
+): Promise<string[]> {
   const socketPath = join(work, `cut-${position}-${Math.floor(random() * 1e9)}`);
   const { unflushed, kept } = await thread.cut(position, socketPath);
+  objects.rewind(position);
   const mounted = await MountedDisk.mount(join(work, 'disk'), socketPath);
-  const directories = await makeDirectories(mounted.path);
-  let daemon: Daemon | undefined;
+  const started: Daemon[] = [];
   try {
     const startedAt = performance.now();
     // LMDB takes what was committed and not flushed for safe until the host's boot id is another one, as after a cut.
-    daemon = await spawnDaemon(directories, { env: { LMDB_RESTORE: 'safe' } });
+    const { main, pair } = await startHosts(mounted.path, started, { env: { LMDB_RESTORE: 'safe' } });
     const startedMs = performance.now() - startedAt;
-    const { broken, looked } = await inspect(daemon, load, promises, position, random);
-    const code = await daemon.end();
-    if (code !== 0) broken.push(`the daemon ended with ${code}`);
-    broken.push(...(await leftovers(directories, { ignore: KEPT })));
+    const { broken, looked } = await inspect(main, load, promises, position, random);
+    const context = { hosts: pair, load: moves, promises: movePromises, storeEnvironment, objects, random };
+    broken.push(...(await inspectMoves(context, position)));
+    for (const daemon of started) {
+      const code = await daemon.end();
+      if (code !== 0) broken.push(`a daemon ended with ${code}`);
+      broken.push(...(await leftovers(daemon.directories, { ignore: KEPT })));
+    }
     console.log(
       `power: cut at ${where} (${position}), ${kept} of ${unflushed} unflushed pieces kept; ` +
         `up after ${(startedMs / 1000).toFixed(1)} s; ${JSON.stringify(looked)}`,
@@ -162,15 +241,17 @@ async function cutAt(position: number, where: string, load: Load, promises: Prom
   } catch (error) {
     return [(error as Error).message];
   } finally {
-    await daemon?.end('SIGKILL');
-    await rm(directories.runDir, { recursive: true, force: true });
+    for (const daemon of started) {
+      await daemon.end('SIGKILL');
+      await rm(daemon.directories.runDir, { recursive: true, force: true });
+    }
     await mounted.unmount();
   }
 }
 
 /** What was baked is not on the disk that is cut. */
-async function makeDirectories(path: string): Promise<Directories> {
-  const dataDir = join(path, 'data');
+async function makeDirectories(path: string, name: string): Promise<Directories> {
+  const dataDir = join(path, name);
   await mkdir(dataDir, { recursive: true });
   const there = await readdir(dataDir);
   for (const name of ['profiles', 'kernels', 'layers', 'engines', 'agents'])

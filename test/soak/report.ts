@@ -1,6 +1,7 @@
 // The page of a soak, and its picture.
 import { cpus } from 'node:os';
-import { markdownTable, wrap } from '../bench/stats.ts';
+import { markdownTable, median, wrap } from '../bench/stats.ts';
+import { findInvalid } from './cpu-share.ts';
 import { drawLines } from './plot.ts';
 import { LINES, type LineName, type Sample } from './sample.ts';
 import { isGrowing, MIN_SAMPLES, trendOf } from './trend.ts';
@@ -11,6 +12,8 @@ const WARM_UP = 2;
 const MAX_FAILURES = 100;
 
 export type Soak = {
+  /** Of the CPU time of the machine, in each round. */
+  readonly shares: readonly number[];
   readonly samples: readonly { readonly minute: number; readonly round: number; readonly sample: Sample }[];
   /** From this sample on, no daemon was killed. */
   readonly lastLife: number;
@@ -27,7 +30,11 @@ export type Report = {
   readonly growing: readonly LineName[];
 };
 
-export function writeReport({ samples, lastLife, kills, done, faults, failures }: Soak): Report {
+const percent = (share: number): string => `${Math.round(share * 100)} %`;
+
+export function writeReport(soak: Soak): Report {
+  const { shares, samples, lastLife, kills, done, faults, failures } = soak;
+  const invalid = findInvalid(shares);
   const all = (Object.keys(LINES) as LineName[]).map((name) => {
     const { unit, allowed, isOfDaemon } = LINES[name];
     const values = samples.map(({ sample }) => sample[name]);
@@ -60,12 +67,15 @@ export function writeReport({ samples, lastLife, kills, done, faults, failures }
   const page = [
     '# Soak\n',
     wrap(
-      `${(minutes.at(-1) ?? 0).toFixed(0)} minutes on ${cpus().length} cores, ${samples.length} rounds: a load of four ` +
-        'clients, faults meanwhile, and then a sample after everything was deleted. Growth is the median of the slopes ' +
+      `${(minutes.at(-1) ?? 0).toFixed(0)} minutes on ${cpus().length} cores, ${samples.length} rounds: a load of up ` +
+        'to four clients, faults meanwhile, and then a sample after everything was deleted. Growth is the median of the slopes ' +
         'between all pairs of samples, from the third sample on; for what begins again with each daemon, of the last ' +
         'one. Grey lines in the plots are kills of the daemon.',
     ),
     '',
+    ...(invalid === undefined ? [] : [`${wrap(`**Not valid**: ${invalid}.`)}\n`]),
+    `- CPU time: ${percent(shares.length === 0 ? 0 : median(shares))} of that of all cores, at least ` +
+      `${percent(Math.min(1, ...shares))} in a round`,
     `- Operations: ${counts(done)}`,
     `- Faults: ${counts(faults)}`,
     `- Failures: ${failures.length}\n`,

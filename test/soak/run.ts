@@ -1,5 +1,5 @@
 // `make soak HOURS=8`: rounds of a mixed load with faults. After each round everything is deleted, and what the daemon
-// uses of its host is sampled; what grows is a failure. HOURS, SEED and REPORT (a directory) are environment variables.
+// uses of its host is sampled; what grows is a failure. HOURS and REPORT (a directory) are environment variables.
 import '../support/network/own-network.ts';
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
@@ -12,17 +12,20 @@ import { BAKED_DATA_DIR, type Daemon, type Directories, leftovers, spawnDaemon }
 import { openInternet } from '../support/internet/index.ts';
 import { findViolations, listHoldings } from '../support/invariants.ts';
 import { findNetworkViolations } from '../support/network/violations.ts';
+import { findInvalid, measureShare, workersFor } from './cpu-share.ts';
 import { FAULTS, type FaultName } from './faults.ts';
 import { type Soak, writeReport } from './report.ts';
-import { takeSample } from './sample.ts';
+import { countFiles, takeSample } from './sample.ts';
 
 const run = promisify(execFile);
 const HOURS = Number(process.env.HOURS ?? 1);
 const REPORT = process.env.REPORT ?? join(import.meta.dirname, '../../dist/soak');
-const WORKERS = 4;
+const MAX_WORKERS = 4;
 const DISK_BYTES = '8G';
 /** A daemon closes connections that clients keep open. */
 const IDLE_MS = 8000;
+/** Exit code of a run whose machine had too little time for it. */
+const NOT_VALID = 3;
 const MIN_ROUND_S = 20;
 const MAX_ROUND_S = 240;
 /** As many rounds at least, so that a line has enough samples. */
@@ -30,7 +33,8 @@ const MIN_ROUNDS = 18;
 /** Settings with which what is kept reaches its limit within a short run. */
 const FLAGS = [
   ...['--events-keep-bytes', String(2 ** 20), '--audit-max-bytes', String(8 * 2 ** 20)],
-  ...['--sandbox-log-retention-bytes', String(2 ** 19), '--memory-overcommit-percent', '1000'],
+  // 16 logs of deleted sandboxes: the first rounds have more.
+  ...['--sandbox-log-retention-bytes', String(2 ** 17), '--memory-overcommit-percent', '1000'],
 ];
 /** What deletes leave. */
 const KEPT = ['record seal_key_mark/', 'record secrets/'];
@@ -69,7 +73,7 @@ async function main(): Promise<number> {
   const startedAt = performance.now();
   const totalMs = HOURS * 3_600_000;
   const roundS = Math.min(MAX_ROUND_S, Math.max(MIN_ROUND_S, totalMs / 1000 / MIN_ROUNDS / 1.5));
-  const soak = { samples: [], lastLife: 0, kills: [], faults: {}, failures: [] } as {
+  const soak = { shares: [], samples: [], lastLife: 0, kills: [], faults: {}, failures: [] } as {
     -readonly [K in keyof Omit<Soak, 'done'>]: Soak[K] extends readonly (infer T)[] ? T[] : Soak[K];
   };
   const faults: Record<string, number> = {};
@@ -87,7 +91,10 @@ async function main(): Promise<number> {
     });
   for (let round = 0; !isStopping && performance.now() - startedAt < totalMs; round++) {
     const stop = new AbortController();
-    const workers = Array.from({ length: WORKERS }, () => load.work(stop.signal));
+    const share = await measureShare();
+    soak.shares.push(share);
+    const workerCount = workersFor(share, MAX_WORKERS);
+    const workers = Array.from({ length: workerCount }, () => load.work(stop.signal));
     await sleep((roundS * 1000) / 3);
     // In the first third of the time, the daemon is killed in every second round.
     const isKilled = round % 2 === 1 && performance.now() - startedAt < totalMs / 3;
@@ -118,8 +125,10 @@ async function main(): Promise<number> {
     const sample = await takeSample(daemon, ids);
     const minute = (performance.now() - startedAt) / 60_000;
     soak.samples.push({ minute, round, sample });
+    const files = await countFiles(directories.dataDir);
     console.log(
-      `soak: ${minute.toFixed(1)} min, ${name}${isKilled ? ', daemon' : ''}: ${JSON.stringify(sample)}`,
+      `soak: ${minute.toFixed(1)} min, ${name}${isKilled ? ', daemon' : ''}, ${Math.round(share * 100)} % of the CPU ` +
+        `time, ${workerCount} clients: ${JSON.stringify({ ...sample, files })}`,
     );
   }
   const { sandboxes, snapshots } = await listHoldings(daemon);
@@ -135,6 +144,11 @@ async function main(): Promise<number> {
   console.log(
     `soak: ${join(REPORT, 'soak.md')}; ${soak.failures.length} failures, growing: ${growing.join(', ') || 'nothing'}`,
   );
+  const invalid = findInvalid(soak.shares);
+  if (invalid !== undefined) {
+    console.log(`soak: not valid: ${invalid}`);
+    return NOT_VALID;
+  }
   return soak.failures.length + growing.length === 0 ? 0 : 1;
 }
 

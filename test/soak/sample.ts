@@ -63,6 +63,15 @@ export async function takeSample(daemon: Daemon, ids: ReadonlySet<string>): Prom
   };
 }
 
+/** Files and directories in each entry of the data directory: what a line of inodes consists of. */
+export async function countFiles(dataDir: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const entry of await readdir(dataDir, { withFileTypes: true }))
+    if (entry.isDirectory())
+      counts[entry.name] = (await readdir(join(dataDir, entry.name), { recursive: true })).length;
+  return counts;
+}
+
 /** The daemon, what it started, and what names its directories. */
 async function findProcesses({ pid, directories }: Daemon): Promise<number[]> {
   const found = new Set([

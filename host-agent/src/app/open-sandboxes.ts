@@ -8,11 +8,13 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
 import { Cgroups } from '../engines/jail/cgroups.ts';
 import { findProgramFiles } from '../engines/jail/jail.ts';
-import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
+import { endOrphans, type OrphansOptions } from '../engines/jail/orphans.ts';
+import { LEASES_DIR, leaseOwner, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { AgentImageMaker } from '../images/agent-image.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
+import { isRecorded } from '../lib/process-record.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
 import {
@@ -73,10 +75,26 @@ export function openLogs({ config, log, resources }: AppContext): LogStore | und
   return logs;
 }
 
+/** User ids of VMMs and helpers. */
+export type OpenedUsers = {
+  readonly users: ReturnType<typeof leaseUsers>;
+  /** Ends processes of earlier daemons on this data directory, except those that are known. */
+  readonly endOrphans: (isKnown: OrphansOptions['isKnown']) => Promise<void>;
+};
+
+export async function openUsers({ config, log }: AppContext): Promise<OpenedUsers> {
+  const owner = await leaseOwner(config.dataDir);
+  const users = leaseUsers(config.uids, owner, LEASES_DIR, toGroups(config, log));
+  return { users, endOrphans: (isKnown) => endOrphans({ owner, isKnown, users, log }) };
+}
+
 export async function openNetwork(
   { config, log, helpers, resources }: AppContext,
   store: Store,
+  { users, endOrphans }: OpenedUsers,
 ): Promise<Network> {
+  // Before anything is started again: they have ports of the host, and addresses of guests.
+  await endOrphans((process, record) => record === undefined || isRecorded(record, process));
   const network = await Network.open({
     ...config.network,
     upstream: new HostUpstream(config.network.dnsServers),
@@ -85,7 +103,7 @@ export async function openNetwork(
     program: helpers.netd,
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
-    portUsers: leaseUsers(config.uids, LEASES_DIR, toGroups(config, log)),
+    portUsers: users,
     gateway: {
       command: {
         ...{
@@ -126,6 +144,7 @@ export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 
     readonly egressLog: EgressLog;
     readonly sandboxSecrets: SandboxSecrets;
     readonly limits: Config['limits'];
+    readonly endOrphans: OpenedUsers['endOrphans'];
   };
 
 /** The caller stops the manager: whether its sandboxes then end depends on how far the start came. */
@@ -192,6 +211,9 @@ export async function openSandboxes(
   });
   signal.throwIfAborted();
   await sandboxes.start();
+  const all = [...sandboxes.metricsSource.sandboxes.values()];
+  const own = new Set(all.map(({ running }) => running?.vm.identity.pid));
+  await deps.endOrphans(({ pid }, record) => record !== undefined || own.has(pid));
   agentImage.makeInBackground();
   // If none is chosen yet they are tried from now on, because the start ends VMMs that belong to no sandbox.
   engines.chosen(signal).catch(() => undefined);

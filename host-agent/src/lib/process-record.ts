@@ -74,6 +74,13 @@ export function findRecorded({ process, uid }: ProcessRecord): ProcessId[] {
   });
 }
 
+/** Whether the record in that file is of this process. */
+export function isRecorded(path: string, { pid, startTicks }: ProcessId): boolean {
+  const record = readProcessRecord(path);
+  if (record === undefined) return false;
+  return findRecorded(record).some((each) => each.pid === pid && each.startTicks === startTicks);
+}
+
 /**
  * Sends SIGKILL; resolves when the process has ended. Rejects if it does not end, as in uninterruptible disk sleep, so
  * that a daemon start does not hang.

@@ -25,8 +25,8 @@ export type HeldLimits = { readonly memoryMib: number; readonly threads: number 
 
 /** Allocates user ids that no other process of the host has. */
 export type Users = {
-  /** AppError exhausted. */
-  take(): Promise<number>;
+  /** For the process of that record. AppError exhausted. */
+  take(record: string): Promise<number>;
   /** A control group for a process of that user id, which `giveBack` removes; undefined: this host has none. */
   group(uid: number, limits: HeldLimits): Promise<string | undefined>;
   /** Marks the user id as used by that process. */
@@ -58,7 +58,7 @@ type HeldOptions = {
 /** Resolves with its user id when it is ready. Rejects with the error of `toError`, or AppError exhausted, internal. */
 export async function startHeld(options: HeldOptions): Promise<number> {
   const { program, argv0, record, users, limits, about, toArguments, onChannel, toError } = options;
-  const uid = await users.take();
+  const uid = await users.take(record);
   try {
     const group = limits && (await users.group(uid, limits));
     await mkdir(dirname(record), { recursive: true, mode: 0o700 });

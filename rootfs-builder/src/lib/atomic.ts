@@ -1,26 +1,75 @@
 // Creates directories and small files atomically, and sweeps the temporary files of crashed processes.
-import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, readlinkSync } from 'node:fs';
+import { lstat, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrno } from '../errors.ts';
+import { tryLock } from './lock.ts';
 
-const TEMPORARY_NAME = /^\.tmp-(\d+)-(\d+)-/;
+/** Earlier versions do not say in which namespace the process is: it is one of this. */
+const TEMPORARY_NAME = /^\.tmp-(?:([0-9a-f]{8})\.)?(\d+)-(\d+)-/;
+/** Small files, which are not locked, are written within this time. */
+const FILE_WRITTEN_MS = 3_600_000;
+const TRIES = 10;
 
-/** A new temporary directory in `parent`. Its name says which process makes it: others sweep it after its end. */
+/** Of work directories of this process, by path. */
+const locks = new Map<string, Disposable>();
+
+/**
+ * A new temporary directory in `parent`. Its name says which process makes it, and it is locked, for processes that do
+ * not see this one: others sweep it after the end of this process.
+ */
 export async function createWorkDirectory(parent: string): Promise<string> {
   await mkdir(parent, { recursive: true });
-  const path = temporaryPath(parent);
-  await mkdir(path);
-  return path;
+  for (const path of locks.keys()) if (!existsSync(path)) unlock(path);
+  for (let tries = 0; tries < TRIES; tries++) {
+    const path = temporaryPath(parent);
+    await mkdir(path);
+    const lock = await lockNew(path);
+    if (lock === undefined) continue;
+    locks.set(path, lock);
+    return path;
+  }
+  throw new Error(`directories in ${parent} are removed as soon as they are made`);
 }
 
+/** Undefined: another process took it for one that is left, and removes it. */
+async function lockNew(path: string): Promise<Disposable | undefined> {
+  try {
+    const lock = await tryLock(path);
+    if (existsSync(path)) return lock;
+    lock?.[Symbol.dispose]();
+  } catch (error) {
+    if (!hasErrno(error, 'ENOENT')) throw error;
+  }
+  return undefined;
+}
+
+function unlock(path: string): void {
+  locks.get(path)?.[Symbol.dispose]();
+  locks.delete(path);
+}
+
+type Self = { readonly namespace: string; readonly pid: string; readonly ticks: string };
+let self: Self | undefined;
+
 export function temporaryPath(parent: string): string {
-  return join(parent, `.tmp-${process.pid}-${startTicks(process.pid)}-${randomBytes(4).toString('hex')}`);
+  const { namespace, pid, ticks } = identifySelf();
+  return join(parent, `.tmp-${namespace}.${pid}-${ticks}-${randomBytes(4).toString('hex')}`);
+}
+
+/** As /proc names this process, which may be mounted for an outer namespace. */
+function identifySelf(): Self {
+  if (self !== undefined) return self;
+  const [pid = ''] = readFileSync('/proc/self/stat', 'latin1').split(' ');
+  const where = `${readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')} ${readlinkSync('/proc/self/ns/pid')}`;
+  const namespace = createHash('sha256').update(where).digest('hex').slice(0, 8);
+  self = { namespace, pid, ticks: startTicks('self') ?? '' };
+  return self;
 }
 
 /** When the process was started, since boot: in a container, each daemon has the same id. Undefined: there is none. */
-function startTicks(pid: number | string): string | undefined {
+function startTicks(pid: string): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The second field is a name in parentheses, of any characters.
@@ -33,11 +82,24 @@ function startTicks(pid: number | string): string | undefined {
 /** Removes temporary files of processes that no longer exist. */
 export async function sweepWorkDirectories(parent: string): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
-    const [, pid, ticks] = TEMPORARY_NAME.exec(name) ?? [];
-    if (pid !== undefined && startTicks(pid) !== ticks) {
-      // A child of the dead process may still write into it. Then a later sweep removes it.
-      await rm(join(parent, name), { recursive: true, force: true }).catch(() => {});
-    }
+    const [, namespace, pid, ticks] = TEMPORARY_NAME.exec(name) ?? [];
+    if (pid === undefined) continue;
+    const path = join(parent, name);
+    if (namespace !== undefined && namespace !== identifySelf().namespace) await sweepForeign(path);
+    // A child of the dead process may still write into it. Then a later sweep removes it.
+    else if (startTicks(pid) !== ticks) await rm(path, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+/** Of a process that this one may not see: in another PID namespace, on another host, or before a reboot. */
+async function sweepForeign(path: string): Promise<void> {
+  try {
+    const found = await lstat(path);
+    if (!found.isDirectory() && Date.now() - found.mtimeMs < FILE_WRITTEN_MS) return;
+    using lock = await tryLock(path);
+    if (lock !== undefined) await rm(path, { recursive: true, force: true });
+  } catch {
+    // A later sweep removes it.
   }
 }
 
@@ -46,6 +108,7 @@ export async function publishDirectory(workDirectory: string, target: string): P
   await mkdir(dirname(target), { recursive: true });
   try {
     await rename(workDirectory, target);
+    unlock(workDirectory);
   } catch (error) {
     if (!hasErrno(error, 'ENOTEMPTY') && !hasErrno(error, 'EEXIST')) throw error;
     await rm(workDirectory, { recursive: true, force: true });

@@ -83,7 +83,7 @@ export class Lab {
       portProgram: HELPERS.portd,
       egressProgram: HELPERS.egressd,
       gateway: { command: await toGatewayCommand(HELPERS.gateway), roots },
-      portUsers: leaseUsers(TEST_UIDS),
+      portUsers: leaseUsers(TEST_UIDS, 'test'),
       log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
       ...options,
     });

@@ -15,7 +15,7 @@ export type StoredObject = { body: Buffer; writtenMs: number };
 export type Fault = { readonly status: number; readonly code: string } | 'cut' | 'hang' | undefined;
 
 export class S3Server {
-  readonly objects = new Map<string, StoredObject>();
+  readonly objects: Map<string, StoredObject>;
   /** Method and key of each request. */
   readonly requests: { readonly method: string; readonly key: string }[] = [];
   fault: (method: string, key: string) => Fault | Promise<Fault> = () => undefined;
@@ -27,8 +27,9 @@ export class S3Server {
   url = '';
   readonly bucket: string;
 
-  constructor(bucket: string) {
+  constructor(bucket: string, objects = new Map<string, StoredObject>()) {
     this.bucket = bucket;
+    this.objects = objects;
   }
 
   /** Requests of a method whose key matches. */
@@ -157,10 +158,15 @@ function etagOf({ body }: StoredObject): string {
 export type S3Options = {
   readonly bucket?: string;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer };
+  /** Where it keeps them. */
+  readonly objects?: Map<string, StoredObject>;
 };
 
-export async function startS3(t: Test, { bucket = 'bucket', tls }: S3Options = {}): Promise<S3Server> {
-  const s3 = new S3Server(bucket);
+export async function startS3(
+  t: Pick<Test, 'teardown'>,
+  { bucket = 'bucket', tls, objects }: S3Options = {},
+): Promise<S3Server> {
+  const s3 = new S3Server(bucket, objects);
   const answer = (request: IncomingMessage, response: ServerResponse) => {
     s3.handle(request, response).catch(() => response.destroy());
   };

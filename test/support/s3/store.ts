@@ -12,7 +12,11 @@ import {
 import { TEST_CREDENTIALS } from './server.ts';
 
 /** Files for the settings of a store, which hosts of one test share. */
-export function makeStoreSettings(t: Test, url: string, change: Partial<StoreSettings> = {}): StoreSettings {
+export function makeStoreSettings(
+  t: Pick<Test, 'teardown'>,
+  url: string,
+  change: Partial<StoreSettings> = {},
+): StoreSettings {
   const dir = mkdtempSync(join(tmpdir(), 'store-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const [keyFile, credentialsFile] = [join(dir, 'key'), join(dir, 'credentials')];

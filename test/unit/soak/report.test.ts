@@ -1,5 +1,6 @@
 // What a soak takes for growth, and the picture that it draws.
 import t from 'tap';
+import { findInvalid, measureShare, workersFor } from '../../soak/cpu-share.ts';
 import { drawLines } from '../../soak/plot.ts';
 import { writeReport } from '../../soak/report.ts';
 import { LINES, type Sample } from '../../soak/sample.ts';
@@ -29,6 +30,7 @@ t.test('what grows is found among noise, and nothing else', (t) => {
 
 const zero = Object.fromEntries(Object.keys(LINES).map((name) => [name, 1])) as Sample;
 const soakOf = (change: (at: number) => Partial<Sample>, lastLife = 0) => ({
+  shares: [0.9, 0.7, 1],
   samples: samples(20, (at) => at).map((at) => ({
     ...{ minute: at, round: at },
     sample: { ...zero, ...change(at) },
@@ -67,4 +69,19 @@ t.test('the picture has each line, with its name as text', (t) => {
   t.notMatch(picture, /NaN/);
   t.equal(picture.match(/<polyline/g)?.length, 2);
   t.end();
+});
+
+t.test('a machine that gave too little of its time has proved nothing', async (t) => {
+  const ample = writeReport(soakOf(() => ({})));
+  t.match(ample.page, 'CPU time: 90 % of that of all cores, at least 70 % in a round');
+  t.notMatch(ample.page, 'Not valid');
+  const scarce = writeReport({ ...soakOf(() => ({})), shares: [0.2, 0.3, 0.9] });
+  t.match(scarce.page, /\*\*Not valid\*\*: this machine gave 30 % of its \d+ cores/);
+  t.match(findInvalid([], 2), /gave 0 % of its 2 cores/);
+  t.same(
+    [0, 0.1, 0.5, 0.9, 1].map((share) => workersFor(share, 4)),
+    [1, 1, 2, 4, 4],
+  );
+  const share = await measureShare(1);
+  t.ok(share > 0 && share <= 1, `${share}`);
 });

@@ -12,6 +12,7 @@ import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
 import {
   giveBackUid,
   LEASES_DIR,
+  leaseOwner,
   removeGroups,
   sweepGroups,
   UidLeases,
@@ -110,7 +111,8 @@ export class Jail {
     try {
       if (process.getuid?.() !== 0) throw new Error('the daemon is not root');
       const cgroups = await Cgroups.open(options.cgroups);
-      const leases = await UidLeases.open(uids, LEASES_DIR, (uid) => removeGroups(uid, cgroups, log));
+      const owner = await leaseOwner(options.cgroups.dir);
+      const leases = await UidLeases.open(uids, owner, LEASES_DIR, (uid) => removeGroups(uid, cgroups, log));
       await sweepGroups(cgroups, leases, log);
       const jail = new Jail(options, leases, cgroups);
       const cell = await jail.enter({

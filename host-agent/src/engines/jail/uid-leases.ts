@@ -1,8 +1,8 @@
 // Leases of user ids, one for each VMM and each port holder. No other process of the host, of any daemon, has the same
-// id. A file per lease names the process that holds it. The directory is host-wide and cleared by a reboot, as
-// processes are.
+// id. A file per lease names the process that holds it, and whose it is. The directory is host-wide and cleared by a
+// reboot, as processes are.
 import { randomInt } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -17,40 +17,72 @@ export const LEASES_DIR = '/run/sandboxd-uids';
 /** While another daemon looks for ids that are free. */
 const LOCK_TRIES = 20;
 const LOCK_RETRY_MS = 100;
+/** A lease is written at once. One that is not after this time is of a daemon that was killed meanwhile. */
+const WRITTEN_MS = 60_000;
 
 export type UidRange = { readonly base: number; readonly count: number };
 
 /** Removes what a user id without processes still has. False: it could not; it does not reject. */
 type Release = (uid: number) => Promise<boolean>;
 
+/** Whose a lease is, for a later daemon; JSON-safe. */
+export type LeaseTag = {
+  /** See `leaseOwner`. */
+  readonly owner: string;
+  /** That took it. */
+  readonly daemon: ProcessId;
+  /** Path of the process record of the helper that has it; absent: a VMM, or a program of the daemon. */
+  readonly record?: string;
+};
+
+export type Lease = {
+  readonly holder: ProcessId;
+  /** Absent in those of earlier versions. */
+  readonly tag?: LeaseTag;
+};
+
+/** Tells daemons apart: one at a time has a data directory. */
+export async function leaseOwner(dataDir: string): Promise<string> {
+  const { dev, ino } = await stat(dataDir, { bigint: true });
+  return `${dev}:${ino}`;
+}
+
 export class UidLeases {
   readonly #range: UidRange;
+  readonly #owner: string;
   readonly #dir: string;
   #next: number;
   /** User ids whose processes have exited. */
   readonly freed: readonly number[];
 
-  private constructor(range: UidRange, dir: string, freed: readonly number[]) {
+  private constructor(range: UidRange, owner: string, dir: string, freed: readonly number[]) {
     this.#range = range;
+    this.#owner = owner;
     this.#dir = dir;
     this.freed = freed;
     // A random start, so that daemons that start together rarely try the same id.
     this.#next = randomInt(range.count);
   }
 
-  /** Removes leases of processes that have exited, too. `release`: of what an id has besides, before its lease ends. */
-  static async open(range: UidRange, dir = LEASES_DIR, release?: Release): Promise<UidLeases> {
+  /**
+   * Removes leases of processes that have exited, too. `owner`: see `leaseOwner`. `release`: of what an id has besides,
+   * before its lease ends.
+   */
+  static async open(range: UidRange, owner: string, dir = LEASES_DIR, release?: Release): Promise<UidLeases> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    return new UidLeases(range, dir, await sweep(dir, release));
+    return new UidLeases(range, owner, dir, await sweep(dir, release));
   }
 
-  /** Leases an id to this process until it is handed over or given back. AppError exhausted. */
-  async take(): Promise<number> {
+  /**
+   * Leases an id to this process until it is handed over or given back. `record`: path of the process record of a
+   * helper that gets it. AppError exhausted.
+   */
+  async take(record?: string): Promise<number> {
     const { base, count } = this.#range;
     for (let tries = 0; tries < count; tries++) {
       const uid = base + this.#next;
       this.#next = (this.#next + 1) % count;
-      if (await this.#lease(uid)) return uid;
+      if (await this.#lease(uid, record)) return uid;
     }
     throw new AppError('exhausted', `all ${count} user ids for VMMs are taken; raise --jail-uid-count`);
   }
@@ -66,10 +98,12 @@ export class UidLeases {
   }
 
   /** False: it has a lease. */
-  async #lease(uid: number): Promise<boolean> {
+  async #lease(uid: number, record?: string): Promise<boolean> {
+    const daemon = { pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 };
+    const tag = { owner: this.#owner, daemon, ...(record !== undefined && { record }) };
     try {
       await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
-      await file.writeFile(describe({ pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 }));
+      await file.writeFile(toText({ holder: daemon, tag }));
       return true;
     } catch (error) {
       // Purging the package removes the directory if there are no leases.
@@ -82,7 +116,8 @@ export class UidLeases {
   /** From now on the lease lasts as long as that process, independent of this one. */
   async handOver(uid: number, holder: ProcessId): Promise<void> {
     const path = join(this.#dir, String(uid));
-    await writeFile(`${path}.new`, describe(holder), { mode: 0o600 });
+    const lease = { ...(await readLease(uid, this.#dir)), holder };
+    await writeFile(`${path}.new`, toText(lease), { mode: 0o600 });
     await rename(`${path}.new`, path);
   }
 }
@@ -101,8 +136,10 @@ async function releaseUid(uid: number, dir: string, release: Release): Promise<v
  * which the id could be another process's.
  */
 async function releaseUidOf(holder: ProcessId, uid: number, dir: string, release: Release): Promise<void> {
-  const lease = join(dir, String(uid));
-  const isHis = async () => (await readFile(lease, 'latin1').catch(() => '')) === describe(holder);
+  const isHis = async () => {
+    const { pid, startTicks } = (await readLease(uid, dir))?.holder ?? {};
+    return pid === holder.pid && startTicks === holder.startTicks;
+  };
   for (let tries = 0; tries < LOCK_TRIES && (await isHis()); tries++) {
     await using lock = await tryLock(dir);
     if (lock !== undefined && (await isHis())) return releaseUid(uid, dir, release);
@@ -120,8 +157,32 @@ async function tryLock(dir: string): Promise<AsyncDisposable | undefined> {
   }
 }
 
-function describe({ pid, startTicks }: ProcessId): string {
-  return `${pid} ${startTicks}\n`;
+/** Of one line; earlier versions read its two numbers alone. */
+function toText({ holder: { pid, startTicks }, tag }: Lease): string {
+  return `${pid} ${startTicks}${tag === undefined ? '' : ` ${JSON.stringify(tag)}`}\n`;
+}
+
+/** Undefined: there is none, or it is being written. */
+export async function readLease(uid: number | string, dir = LEASES_DIR): Promise<Lease | undefined> {
+  const text = await readFile(join(dir, String(uid)), 'utf8').catch(() => '');
+  const [, pid, startTicks, tag] = /^(\d+) (-?\d+)(?: (\{.*\}))?\n/.exec(text) ?? [];
+  if (pid === undefined || startTicks === undefined) return undefined;
+  const holder = { pid: Number(pid), startTicks: Number(startTicks) };
+  try {
+    return { holder, ...(tag !== undefined && { tag: JSON.parse(tag) as LeaseTag }) };
+  } catch {
+    return { holder };
+  }
+}
+
+/** By user id; those that are being written are missing. */
+export async function readLeases(dir = LEASES_DIR): Promise<Map<number, Lease>> {
+  const leases = new Map<number, Lease>();
+  for (const name of await readdir(dir).catch(() => [])) {
+    const lease = /^\d{1,10}$/.test(name) ? await readLease(name, dir) : undefined;
+    if (lease !== undefined) leases.set(Number(name), lease);
+  }
+  return leases;
 }
 
 /** Under a lock: two concurrent sweeps could remove a lease that was created after the first one's check. */
@@ -133,11 +194,12 @@ async function sweep(dir: string, release?: Release): Promise<number[]> {
   // well.
   let users: ReadonlySet<number> | undefined;
   for (const name of await readdir(dir)) {
+    if (!/^\d{1,10}$/.test(name)) continue;
     const path = join(dir, name);
-    const [pid, startTicks] = (await readFile(path, 'latin1').catch(() => '')).trim().split(' ').map(Number);
+    const lease = await readLease(name, dir);
     // A lease file that is being written is still empty.
-    if (pid === undefined || startTicks === undefined) continue;
-    if (isRunning({ pid, startTicks })) continue;
+    if (lease === undefined && !(await isAbandoned(path))) continue;
+    if (lease !== undefined && isRunning(lease.holder)) continue;
     users ??= listUsers();
     if (users.has(Number(name))) continue;
     await release?.(Number(name));
@@ -145,6 +207,12 @@ async function sweep(dir: string, release?: Release): Promise<number[]> {
     freed.push(Number(name));
   }
   return freed;
+}
+
+/** A file that is older than it takes to write it. */
+async function isAbandoned(path: string): Promise<boolean> {
+  const file = await stat(path).catch(() => undefined);
+  return file?.isFile() === true && Date.now() - file.mtimeMs > WRITTEN_MS;
 }
 
 // Control groups of leased user ids. A group ends before its lease does: a process of another daemon that gets the id
@@ -164,6 +232,8 @@ function helperGroupOf(uid: number): string {
 /** Leases user ids for helpers. Leases and control groups are opened at the first request for one. */
 export function leaseUsers(
   range: UidRange,
+  /** See `leaseOwner`. */
+  owner: string,
   dir = LEASES_DIR,
   /** Absent: there are none. */
   cgroups?: { open(): Promise<Groups>; readonly log: Log },
@@ -171,7 +241,7 @@ export function leaseUsers(
   const groups = lazy(async () => cgroups?.open());
   const release: Release = async (uid) =>
     removeGroups(uid, { remove: async (name) => (await groups())?.remove(name) }, cgroups?.log);
-  const leases = lazy(() => UidLeases.open(range, dir, release));
+  const leases = lazy(() => UidLeases.open(range, owner, dir, release));
   // Two of this process would find each other's lock.
   let last: Promise<void> = Promise.resolve();
   const inTurn = (work: () => Promise<void>): Promise<void> => {
@@ -180,7 +250,7 @@ export function leaseUsers(
     return done;
   };
   return {
-    take: async (): Promise<number> => (await leases()).take(),
+    take: async (record?: string): Promise<number> => (await leases()).take(record),
     /** A control group for a process of that user; undefined: the host has none. */
     group: async (uid: number, limits: Pick<CgroupLimits, 'memoryMib' | 'threads'>) =>
       (await groups())?.make(helperGroupOf(uid), { ...limits, vcpus: 1, overheadMib: 0 }),

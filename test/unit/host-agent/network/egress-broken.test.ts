@@ -39,7 +39,7 @@ async function open(t: Test, said: string, parts: { readonly allowlist?: string[
   const options = {
     slot: { namespace: '/none', gateway: '192.0.2.1' },
     ...{ program, record, policy: () => policy, generation: 1 },
-    users: leaseUsers({ base: 700_000, count: 64 }, leases),
+    users: leaseUsers({ base: 700_000, count: 64 }, 'test', leases),
     nft: async (commands: string) => rules.push(commands),
     resolve: async () => ['1.2.3.4'],
     open: async () => undefined,

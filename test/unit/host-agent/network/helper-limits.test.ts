@@ -19,7 +19,7 @@ const READ = { host: 'ok.test', protocol: 'tls', ports: [443], tls: 'inspect' } 
 
 type Groups = Pick<Cgroups, 'make' | 'remove'>;
 async function openWith(t: Test, groups: Groups) {
-  const portUsers = leaseUsers(TEST_UIDS, LEASES_DIR, {
+  const portUsers = leaseUsers(TEST_UIDS, 'test', LEASES_DIR, {
     open: async () => groups,
     log: pino({ level: 'silent' }),
   });

@@ -52,7 +52,8 @@ t.test('who holds ports is known by its record, and never by its words', async (
   t.ok(holder && isRunning(holder));
   t.same(readUids(holder!.pid), [uid, uid, uid, uid], 'a user that nobody else has');
   const lease = join(LEASES_DIR, String(uid));
-  t.equal(await readFile(lease, 'latin1'), `${holder?.pid} ${holder?.startTicks}\n`);
+  t.match(await readFile(lease, 'latin1'), `${holder?.pid} ${holder?.startTicks} {"owner":"test"`);
+  t.match(await readFile(lease, 'latin1'), `"record":"${record}"`);
   await network.tidy();
   t.ok(isRunning(holder!));
   await network.destroy(slot);

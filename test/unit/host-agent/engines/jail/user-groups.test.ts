@@ -15,6 +15,7 @@ import { endHeld, startHeld } from '../../../../../host-agent/src/network/held-p
 
 const BASE = 1_998_000_000 + 16 * (process.pid % 100_000);
 const RANGE = { base: BASE, count: 16 };
+const OWNER = '1:2';
 const LIMITS = { memoryMib: 64, threads: 4 };
 const GONE = '999999999 1\n';
 
@@ -32,7 +33,14 @@ async function setUp(t: Test, remove = (path: string) => rm(path, { recursive: t
   const open = async () => ({ make, remove: (name: string) => remove(join(groups, name)) });
   const listLeases = async () => (await readdir(leases)).filter((name) => /^\d+$/.test(name));
   const record = join(dir, 'record');
-  return { users: leaseUsers(RANGE, leases, { open, log }), leases, groups, listLeases, lines, record };
+  return {
+    users: leaseUsers(RANGE, OWNER, leases, { open, log }),
+    leases,
+    groups,
+    listLeases,
+    lines,
+    record,
+  };
 }
 
 async function startSleeper(t: Test, ids: { uid?: number; gid?: number } = {}) {
@@ -137,7 +145,7 @@ t.test('groups without a lease are removed at a start, others and those with pro
   await mkdir(join(own, `helper-${BASE + 3}`, 'busy'), { recursive: true });
   await writeFile(join(leases, String(BASE + 2)), `${process.pid} ${readStartTicks(process.pid)}\n`);
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  await sweepGroups(cgroups, await UidLeases.open(RANGE, leases), log);
+  await sweepGroups(cgroups, await UidLeases.open(RANGE, OWNER, leases), log);
   t.same(
     (await readdir(own)).sort(),
     [
