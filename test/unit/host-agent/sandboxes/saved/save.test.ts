@@ -4,10 +4,10 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { SaveOptions } from '../../../../host-agent/src/engines/engine.ts';
-import { type SaveInput, saveGuest } from '../../../../host-agent/src/sandboxes/saved/save.ts';
-import { Checksums, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
-import { rootfs, scratch } from '../../../support/saved-guests.ts';
+import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.ts';
+import { type SaveInput, saveGuest } from '../../../../../host-agent/src/sandboxes/saved/save.ts';
+import { Checksums, SavedGuest } from '../../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { rootfs, scratch } from '../../../../support/saved-guests.ts';
 
 /** A guest that records the calls to it. */
 async function makeInput(t: Test, changes: Partial<SaveInput> = {}, isQuiet = true) {

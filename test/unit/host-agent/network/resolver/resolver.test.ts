@@ -5,14 +5,14 @@ import { connect } from 'node:net';
 import { type Question as DnsQuestion, decode, encode, type Packet, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
 import t from 'tap';
-import { errnoOf } from '../../../../host-agent/src/lib/errors.ts';
-import { AllowedAddresses, readElements } from '../../../../host-agent/src/network/allowed-addresses.ts';
-import { DenialLog, describePacket } from '../../../../host-agent/src/network/denial-log.ts';
-import { Allowlist } from '../../../../host-agent/src/network/resolver/allowlist.ts';
-import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
-import { parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
-import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
-import type { Found } from '../../../../host-agent/src/network/resolver/upstream.ts';
+import { errnoOf } from '../../../../../host-agent/src/lib/errors.ts';
+import { AllowedAddresses, readElements } from '../../../../../host-agent/src/network/allowed-addresses.ts';
+import { DenialLog, describePacket } from '../../../../../host-agent/src/network/denial-log.ts';
+import { Allowlist } from '../../../../../host-agent/src/network/resolver/allowlist.ts';
+import { ResolverClient } from '../../../../../host-agent/src/network/resolver/client.ts';
+import { parseQuery } from '../../../../../host-agent/src/network/resolver/message.ts';
+import { Resolver } from '../../../../../host-agent/src/network/resolver/resolver.ts';
+import type { Found } from '../../../../../host-agent/src/network/resolver/upstream.ts';
 
 const SUBNET = { base: 0x0a570000, prefixLength: 16 };
 const ask = (name: string, type: DnsQuestion['type'] = 'A') =>

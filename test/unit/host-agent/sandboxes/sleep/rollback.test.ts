@@ -2,18 +2,18 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
-import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
-import { prepareExchange } from '../../../../host-agent/src/sandboxes/saved/exchange.ts';
-import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
-import { execText } from '../../../support/memory-host/client.ts';
+import { OPERATOR } from '../../../../../host-agent/src/keys/index.ts';
+import type { FaultPoint } from '../../../../../host-agent/src/lib/faults.ts';
+import type { SandboxRecord } from '../../../../../host-agent/src/sandboxes/record.ts';
+import { prepareExchange } from '../../../../../host-agent/src/sandboxes/saved/exchange.ts';
+import type { CreateSandboxOptions } from '../../../../../host-agent/src/sandboxes/types.ts';
+import { execText } from '../../../../support/memory-host/client.ts';
 import {
   type MemoryDaemon,
   type MemoryDaemonOptions,
   startMemoryDaemon,
-} from '../../../support/memory-host/daemon.ts';
-import { until } from '../../../support/until.ts';
+} from '../../../../support/memory-host/daemon.ts';
+import { until } from '../../../../support/until.ts';
 
 /** A sandbox that was saved with `old` in its memory and on its disk, and now has `new` there. */
 async function start(t: Test, create: CreateSandboxOptions = {}, options: MemoryDaemonOptions = {}) {

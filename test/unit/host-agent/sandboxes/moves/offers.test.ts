@@ -1,9 +1,9 @@
 // What only the snapshot store has, where the store is slow or fails in between.
 import t from 'tap';
-import { AppError } from '../../../../host-agent/src/lib/errors.ts';
-import { newId } from '../../../../host-agent/src/lib/ids.ts';
-import { type Offer, Offers, type OffersDeps } from '../../../../host-agent/src/sandboxes/moves/offers.ts';
-import { scaled } from '../../../support/time-scale.ts';
+import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
+import { newId } from '../../../../../host-agent/src/lib/ids.ts';
+import { type Offer, Offers, type OffersDeps } from '../../../../../host-agent/src/sandboxes/moves/offers.ts';
+import { scaled } from '../../../../support/time-scale.ts';
 
 t.setTimeout(scaled(60_000));
 

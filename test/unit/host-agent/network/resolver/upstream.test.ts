@@ -1,7 +1,7 @@
 // Queries to name servers: answers, failures and timeouts.
 import t from 'tap';
-import { HostUpstream } from '../../../../host-agent/src/network/resolver/upstream.ts';
-import { NameServer } from '../../../support/network/name-server.ts';
+import { HostUpstream } from '../../../../../host-agent/src/network/resolver/upstream.ts';
+import { NameServer } from '../../../../support/network/name-server.ts';
 
 t.test('the upstream follows CNAMEs, and says what does not exist', async (t) => {
   await using server = await NameServer.open();

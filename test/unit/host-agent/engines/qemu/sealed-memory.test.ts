@@ -20,10 +20,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { SealedMemories } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
-import { compileGuestProgram } from '../../../support/guest-program.ts';
-import { HELPERS } from '../../../support/helper-programs.ts';
-import { until } from '../../../support/until.ts';
+import { SealedMemories } from '../../../../../host-agent/src/engines/qemu/sealed-memory.ts';
+import { compileGuestProgram } from '../../../../support/guest-program.ts';
+import { HELPERS } from '../../../../support/helper-programs.ts';
+import { until } from '../../../../support/until.ts';
 
 const MIB = 2 ** 20;
 const dir = mkdtempSync(join(tmpdir(), 'sealed-'));

@@ -5,13 +5,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import t, { type Test } from 'tap';
-import type { ExecSession } from '../../../../host-agent/src/guest/exec.ts';
-import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
-import { trackExecUse } from '../../../../host-agent/src/sandboxes/exec.ts';
-import { type Counters, HOST_IDLE, IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { trackTransferUse } from '../../../../host-agent/src/sandboxes/idle/sandbox-use.ts';
-import { forgetIdle, watchIdle } from '../../../../host-agent/src/sandboxes/idle/timeouts.ts';
-import { FakeClock } from '../../../support/fake-clock.ts';
+import type { ExecSession } from '../../../../../host-agent/src/guest/exec.ts';
+import { readStartTicks } from '../../../../../host-agent/src/lib/proc.ts';
+import { trackExecUse } from '../../../../../host-agent/src/sandboxes/exec.ts';
+import {
+  type Counters,
+  HOST_IDLE,
+  IdleWatch,
+} from '../../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
+import { trackTransferUse } from '../../../../../host-agent/src/sandboxes/idle/sandbox-use.ts';
+import { forgetIdle, watchIdle } from '../../../../../host-agent/src/sandboxes/idle/timeouts.ts';
+import { FakeClock } from '../../../../support/fake-clock.ts';
 
 const MINUTE = 60_000;
 

@@ -14,16 +14,16 @@ import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { PAGE_BYTES } from '../../../../host-agent/src/engines/mapping.ts';
-import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
+import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import type { FaultPoint } from '../../../../../host-agent/src/lib/faults.ts';
 import {
   markAwake,
   openPaused,
   readPaused,
   verifyPaused,
-} from '../../../../host-agent/src/sandboxes/saved/paused.ts';
-import { PAGES, PagedSleeper, SIZE } from '../../../support/paged-sleeper.ts';
-import { Pager } from '../../../support/pager.ts';
+} from '../../../../../host-agent/src/sandboxes/saved/paused.ts';
+import { PAGES, PagedSleeper, SIZE } from '../../../../support/paged-sleeper.ts';
+import { Pager } from '../../../../support/pager.ts';
 
 const programs = await mkdtemp(join(tmpdir(), 'paused-'));
 t.teardown(() => rm(programs, { recursive: true }));

@@ -2,9 +2,9 @@
 import { mkdir, readdir, rename, rm, rmdir, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { describeFile, writeManifest } from '../../../../host-agent/src/sandboxes/saved/manifest.ts';
-import { findDifferences, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
-import { makeSaved, scratch } from '../../../support/saved-guests.ts';
+import { describeFile, writeManifest } from '../../../../../host-agent/src/sandboxes/saved/manifest.ts';
+import { findDifferences, SavedGuest } from '../../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { makeSaved, scratch } from '../../../../support/saved-guests.ts';
 
 t.test('a saved guest of another format is refused', async (t) => {
   const dir = join(await scratch(t), 'other');

@@ -1,7 +1,7 @@
 // Work that is repeated until it is done.
 import t from 'tap';
-import { RetryQueue } from '../../../../host-agent/src/sandboxes/stored/retry-queue.ts';
-import { until } from '../../../support/until.ts';
+import { RetryQueue } from '../../../../../host-agent/src/sandboxes/stored/retry-queue.ts';
+import { until } from '../../../../support/until.ts';
 
 t.test(
   'what fails is repeated, what is added meanwhile is done once more, what is forgotten is not',

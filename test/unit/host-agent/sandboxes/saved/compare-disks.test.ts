@@ -5,15 +5,15 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Converter } from '../../../../host-agent/src/images/converter.ts';
-import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import { Converter } from '../../../../../host-agent/src/images/converter.ts';
+import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import {
   type ComparePosition,
   type Difference,
   DiskComparer,
-} from '../../../../host-agent/src/sandboxes/saved/compare-disks.ts';
-import type { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
-import { HELPERS } from '../../../support/helper-programs.ts';
+} from '../../../../../host-agent/src/sandboxes/saved/compare-disks.ts';
+import type { SavedGuest } from '../../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { HELPERS } from '../../../../support/helper-programs.ts';
 
 t.setTimeout(300_000);
 
