@@ -11,6 +11,8 @@ export {
 } from './kernel/kernels.ts';
 export { copyReserved, copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
 export { hostAddon } from './lib/host-addon.ts';
+export { tryLock } from './lib/lock.ts';
+export { judgeMark, processMark } from './lib/process-mark.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';
 export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
 export { parseRecipe, type Recipe, type RecipeService } from './recipe/recipe.ts';

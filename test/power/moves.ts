@@ -218,7 +218,7 @@ async function endDrain(host: Daemon, environment: Environment): Promise<void> {
 
 function runDrain({ directories }: Daemon, environment: Environment, args: string[]): Promise<unknown> {
   const env = { ...process.env, ...environment, SANDBOXD_DATA_DIR: directories.dataDir };
-  return run(DAEMON_PROGRAM, ['drain', ...args], { env });
+  return run(DAEMON_PROGRAM, ['drain', ...args], { env, timeout: LIMIT_MS });
 }
 
 async function poll(isTrue: () => Promise<boolean>): Promise<void> {

@@ -1,8 +1,11 @@
 // The image directories of the data directory, and their garbage collection.
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { link, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { judgeMark, processMark, tryLock } from '@sandboxd/rootfs-builder';
+import { AppError, errnoOf } from '../lib/errors.ts';
 import { openBeneath, pathOf } from '../lib/held-path.ts';
 import type { ImageRecord } from './record.ts';
 
@@ -21,6 +24,8 @@ export class ImageFiles {
   readonly #rootfsDir: string;
   /** Hard links of root filesystems that are about to be used. */
   readonly #heldDir: string;
+  /** A file of each process that works here, which it has locked. */
+  readonly #ownersDir: string;
   /** Blobs of interrupted pulls, with the time until which they stay. */
   readonly #kept = new Map<string, number>();
 
@@ -29,11 +34,12 @@ export class ImageFiles {
     this.blobsDir = join(this.ociDir, 'blobs');
     this.#rootfsDir = join(dir, 'rootfs');
     this.#heldDir = join(dir, 'held');
+    this.#ownersDir = join(dir, 'owners');
   }
 
   static async open(dir: string): Promise<ImageFiles> {
     const files = new ImageFiles(dir);
-    for (const path of [join(files.blobsDir, 'sha256'), files.#rootfsDir, files.#heldDir])
+    for (const path of [join(files.blobsDir, 'sha256'), files.#rootfsDir, files.#heldDir, files.#ownersDir])
       await mkdir(path, { recursive: true, mode: 0o700 });
     return files;
   }
@@ -47,13 +53,15 @@ export class ImageFiles {
    * the directories of dead processes.
    */
   async makeWork(): Promise<AsyncDisposable & { readonly dir: string }> {
-    const dir = await mkdtemp(join(this.ociDir, `${WORK}${OWN_MARK}`));
+    await ownFiles(this.#ownersDir);
+    const dir = await mkdtemp(join(this.ociDir, `${WORK}${processMark()}-`));
     return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
   }
 
   /** Keeps a root filesystem until disposal, even if its image is deleted. Rejects with ENOENT when it is gone. */
   async hold(rootfsDigest: string): Promise<AsyncDisposable & { readonly path: string }> {
-    const name = join(this.#heldDir, `${OWN_MARK}${randomUUID()}`);
+    await ownFiles(this.#ownersDir);
+    const name = join(this.#heldDir, `${processMark()}-${randomUUID()}`);
     await link(this.rootfsPath(rootfsDigest), name);
     return { path: name, [Symbol.asyncDispose]: () => rm(name, { force: true }) };
   }
@@ -64,13 +72,14 @@ export class ImageFiles {
    */
   async sweep(records: readonly ImageRecord[]): Promise<void> {
     for (const name of await readdir(this.#heldDir))
-      if (!isOwned(name)) await rm(join(this.#heldDir, name), { force: true });
+      if (!(await isOwned(name, this.#ownersDir))) await rm(join(this.#heldDir, name), { force: true });
     let isBusy = false;
     for (const name of await readdir(this.ociDir)) {
       if (!name.startsWith(WORK)) continue;
-      if (isOwned(name.slice(WORK.length))) isBusy = true;
+      if (await isOwned(name.slice(WORK.length), this.#ownersDir)) isBusy = true;
       else await rm(join(this.ociDir, name), { recursive: true, force: true });
     }
+    for (const name of await readdir(this.#ownersDir)) await removeOwner(join(this.#ownersDir, name));
     if (isBusy) return;
     const rootfs = new Set(records.map(({ rootfsDigest }) => rootfsDigest));
     for (const name of await readdir(this.#rootfsDir)) {
@@ -138,23 +147,48 @@ export class ImageFiles {
   }
 }
 
-/**
- * Start time of a process, in clock ticks since boot. A process id alone is not unique: it can be reused, and is always
- * the same in a container.
- */
-function startTimeOf(pid: number | string): string | undefined {
+/** Locks of owner files of this process, by path. */
+const locks = new Map<string, Disposable>();
+const OWN_TRIES = 200;
+const OWN_RETRY_MS = 10;
+
+/** Keeps a locked file in `dir` while this process lives, for processes that do not see this one. */
+async function ownFiles(dir: string): Promise<void> {
+  const path = join(dir, processMark());
+  for (let tries = 0; tries < OWN_TRIES; tries++) {
+    if (locks.has(path) && existsSync(path)) return;
+    await writeFile(path, '', { mode: 0o600 });
+    const lock = await tryLock(path);
+    // Another process may have removed it just before.
+    if (lock !== undefined && existsSync(path)) {
+      locks.get(path)?.[Symbol.dispose]();
+      locks.set(path, lock);
+      return;
+    }
+    lock?.[Symbol.dispose]();
+    await sleep(OWN_RETRY_MS);
+  }
+  throw new AppError('internal', `cannot lock ${path}`);
+}
+
+/** Whether the process that created this name is alive. */
+async function isOwned(name: string, ownersDir: string): Promise<boolean> {
+  const owner = judgeMark(name);
+  if (owner !== 'foreign') return owner === 'alive';
+  const mark = /^[^-]+-\d+/.exec(name)?.[0] ?? '';
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19];
-  } catch {
-    return undefined;
+    using lock = await tryLock(join(ownersDir, mark));
+    return lock === undefined;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
   }
 }
 
-const OWN_MARK = `${process.pid}-${startTimeOf(process.pid)}-`;
-
-/** Whether the process that created this name is alive. */
-function isOwned(name: string): boolean {
-  const [, pid = '', startTime] = /^(\d+)-(\d+)-/.exec(name) ?? [];
-  return pid !== '' && startTimeOf(pid) === startTime;
+/** Of a process that has ended. */
+async function removeOwner(path: string): Promise<void> {
+  const owner = judgeMark(basename(path));
+  if (owner === 'alive') return;
+  using lock = owner === 'foreign' ? await tryLock(path) : undefined;
+  if (owner !== 'foreign' || lock !== undefined) await rm(path, { force: true });
 }

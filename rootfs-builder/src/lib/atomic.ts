@@ -1,13 +1,13 @@
 // Creates directories and small files atomically, and sweeps the temporary files of crashed processes.
-import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, readlinkSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrno } from '../errors.ts';
 import { tryLock } from './lock.ts';
+import { judgeMark, processMark } from './process-mark.ts';
 
-/** Earlier versions do not say in which namespace the process is: it is one of this. */
-const TEMPORARY_NAME = /^\.tmp-(?:([0-9a-f]{8})\.)?(\d+)-(\d+)-/;
+const TEMPORARY = '.tmp-';
 /** Small files, which are not locked, are written within this time. */
 const FILE_WRITTEN_MS = 3_600_000;
 const TRIES = 10;
@@ -50,48 +50,22 @@ function unlock(path: string): void {
   locks.delete(path);
 }
 
-type Self = { readonly namespace: string; readonly pid: string; readonly ticks: string };
-let self: Self | undefined;
-
 export function temporaryPath(parent: string): string {
-  const { namespace, pid, ticks } = identifySelf();
-  return join(parent, `.tmp-${namespace}.${pid}-${ticks}-${randomBytes(4).toString('hex')}`);
-}
-
-/** As /proc names this process, which may be mounted for an outer namespace. */
-function identifySelf(): Self {
-  if (self !== undefined) return self;
-  const [pid = ''] = readFileSync('/proc/self/stat', 'latin1').split(' ');
-  const where = `${readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')} ${readlinkSync('/proc/self/ns/pid')}`;
-  const namespace = createHash('sha256').update(where).digest('hex').slice(0, 8);
-  self = { namespace, pid, ticks: startTicks('self') ?? '' };
-  return self;
-}
-
-/** When the process was started, since boot: in a container, each daemon has the same id. Undefined: there is none. */
-function startTicks(pid: string): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The second field is a name in parentheses, of any characters.
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
-  } catch {
-    return undefined;
-  }
+  return join(parent, `${TEMPORARY}${processMark()}-${randomBytes(4).toString('hex')}`);
 }
 
 /** Removes temporary files of processes that no longer exist. */
 export async function sweepWorkDirectories(parent: string): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
-    const [, namespace, pid, ticks] = TEMPORARY_NAME.exec(name) ?? [];
-    if (pid === undefined) continue;
+    if (!name.startsWith(TEMPORARY)) continue;
     const path = join(parent, name);
-    if (namespace !== undefined && namespace !== identifySelf().namespace) await sweepForeign(path);
+    const owner = judgeMark(name.slice(TEMPORARY.length));
+    if (owner === 'foreign') await sweepForeign(path);
     // A child of the dead process may still write into it. Then a later sweep removes it.
-    else if (startTicks(pid) !== ticks) await rm(path, { recursive: true, force: true }).catch(() => {});
+    else if (owner === 'dead') await rm(path, { recursive: true, force: true }).catch(() => {});
   }
 }
 
-/** Of a process that this one may not see: in another PID namespace, on another host, or before a reboot. */
 async function sweepForeign(path: string): Promise<void> {
   try {
     const found = await lstat(path);

@@ -1,48 +1,28 @@
 // Work directories of processes that do not see each other.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, utimesSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { createWorkDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
+import { startElsewhere } from '../../support/elsewhere.ts';
 
-/** A process with ids of its own, which runs `code` on the directory, and then waits. */
-function startElsewhere(t: Test, dir: string, code: string) {
-  const atomic = join(import.meta.dirname, '../../../rootfs-builder/src/lib/atomic.ts');
-  const script = `import { createWorkDirectory, sweepWorkDirectories } from ${JSON.stringify(atomic)};
-    const dir = ${JSON.stringify(dir)};
-    ${code}
-    console.log('done');
-    process.stdin.resume();`;
-  const args = [
-    '--pid',
-    '--fork',
-    '--kill-child',
-    '--mount-proc',
-    process.execPath,
-    '--input-type=module',
-    '-e',
-  ];
-  const child = spawn('unshare', [...args, script], { stdio: ['pipe', 'pipe', 'inherit'] });
-  t.teardown(() => child.kill('SIGKILL'));
-  const done = new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (text) => String(text).includes('done') && resolve());
-    child.once('exit', (code) => reject(new Error(`it ended with ${code}`)));
-  });
-  return { child, done };
-}
+const MODULE = 'rootfs-builder/src/lib/atomic.ts';
 
 t.test('a process in another PID namespace: what it works in stays, until it has ended', async (t) => {
   const dir = t.testdir({});
-  const { child, done } = startElsewhere(t, dir, 'await createWorkDirectory(dir);');
+  const { child, done } = startElsewhere(
+    t,
+    MODULE,
+    `await module.createWorkDirectory(${JSON.stringify(dir)});`,
+  );
   await done;
   const [made = ''] = readdirSync(dir);
   t.match(made, /^\.tmp-[0-9a-f]{8}\.1-/);
   await sweepWorkDirectories(dir);
   t.same(readdirSync(dir), [made]);
   const own = await createWorkDirectory(dir);
-  const other = startElsewhere(t, dir, 'await sweepWorkDirectories(dir);');
+  const other = startElsewhere(t, MODULE, `await module.sweepWorkDirectories(${JSON.stringify(dir)});`);
   await other.done;
   t.same(readdirSync(dir).sort(), [made, basename(own)].sort(), 'also from within a namespace');
   const exited = once(child, 'exit');

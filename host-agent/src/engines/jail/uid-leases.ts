@@ -9,7 +9,14 @@ import type { Logger } from 'pino';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
 import { lazy } from '../../lib/lazy.ts';
-import { hasProcess, isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
+import {
+  hasProcess,
+  isRunning,
+  listPidsOfUser,
+  listUsers,
+  type ProcessId,
+  readStartTicks,
+} from '../../lib/proc.ts';
 import type { CgroupLimits, Cgroups } from './cgroups.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
@@ -69,7 +76,7 @@ export class UidLeases {
    * before its lease ends.
    */
   static async open(range: UidRange, owner: string, dir = LEASES_DIR, release?: Release): Promise<UidLeases> {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await ensureLeases(range, dir);
     return new UidLeases(range, owner, dir, await sweep(dir, release));
   }
 
@@ -107,7 +114,7 @@ export class UidLeases {
       return true;
     } catch (error) {
       // Purging the package removes the directory if there are no leases.
-      if (errnoOf(error) === 'ENOENT') await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      if (errnoOf(error) === 'ENOENT') await ensureLeases(this.#range, this.#dir);
       else if (errnoOf(error) !== 'EEXIST') throw error;
       return false;
     }
@@ -119,6 +126,22 @@ export class UidLeases {
     const lease = { ...(await readLease(uid, this.#dir)), holder };
     await writeFile(`${path}.new`, toText(lease), { mode: 0o600 });
     await rename(`${path}.new`, path);
+  }
+}
+
+/** Makes the directory. If it was removed, processes that had leases get new ones: their ids are not free. */
+async function ensureLeases({ base, count }: UidRange, dir: string): Promise<void> {
+  if ((await mkdir(dir, { recursive: true, mode: 0o700 })) === undefined) return;
+  for (const uid of listUsers()) {
+    if (uid < base || uid >= base + count) continue;
+    for (const pid of listPidsOfUser(uid)) {
+      const startTicks = readStartTicks(pid);
+      if (startTicks === undefined) continue;
+      const text = toText({ holder: { pid, startTicks } });
+      await writeFile(join(dir, String(uid)), text, { mode: 0o600, flag: 'wx' }).catch((error: unknown) => {
+        if (errnoOf(error) !== 'EEXIST') throw error;
+      });
+    }
   }
 }
 

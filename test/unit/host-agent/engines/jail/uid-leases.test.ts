@@ -78,6 +78,23 @@ t.test('a user id is not given to others while any process has it', async (t) =>
   t.same((await UidLeases.open(RANGE, OWNER, dir)).freed, [uid]);
 });
 
+t.test('where all leases were removed, the ids of processes that run are not given to others', async (t) => {
+  const dir = await makeDir(t);
+  const range = { base: 1_999_200_000 + (process.pid % 10_000) * 2, count: 2 };
+  const left = spawn('sleep', ['600'], { uid: range.base, gid: range.base });
+  t.teardown(() => left.kill('SIGKILL'));
+  await once(left, 'spawn');
+  await rm(dir, { recursive: true });
+  const leases = await UidLeases.open(range, OWNER, dir);
+  t.equal(await leases.take(), range.base + 1);
+  await t.rejects(leases.take(), { code: 'exhausted' });
+  await rm(dir, { recursive: true });
+  t.equal(await leases.take(), range.base + 1, 'also while a daemon runs');
+  left.kill('SIGKILL');
+  await once(left, 'exit');
+  t.same((await UidLeases.open(range, OWNER, dir)).freed, [range.base]);
+});
+
 t.test('a lease that is just being written is left alone', async (t) => {
   const dir = await makeDir(t);
   await writeFile(join(dir, '5001'), '');
