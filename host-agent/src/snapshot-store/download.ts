@@ -1,8 +1,9 @@
 // Writes the files of a manifest from its chunks. Files that have some of them already get only what differs.
 import { open } from 'node:fs/promises';
-import { AppError } from '../lib/errors.ts';
+import { AppError, firstLine } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { writeFully } from '../lib/write-fully.ts';
+import { pieceLength, readPiece } from './changes.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import { chunkLength, type StoredFile, type StoreManifest } from './manifest.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -82,6 +83,21 @@ export async function downloadFiles(
     };
     const byName = Map.groupBy(missing, ([, name]) => name);
     await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
+    const change = async ([blocks, name]: readonly [number, string], signal: AbortSignal) => {
+      const at = `changes of ${part} of ${id}`;
+      const piece = await getChunk(from, name, pieceLength(blocks), at, signal);
+      onChunk();
+      fetched.chunks += 1;
+      fetched.bytes += piece.length;
+      for (const { offset, bytes } of partsOf(piece, blocks, sizeBytes, at)) {
+        // No chunk has what is there from now on.
+        const last = Math.floor((offset + bytes.length - 1) / CHUNK_BYTES);
+        for (let index = Math.floor(offset / CHUNK_BYTES); index <= last; index++) has.set(index, undefined);
+        ranges.push({ offset, length: bytes.length });
+        await writeFully(file, bytes, offset);
+      }
+    };
+    await forEachAtOnce(stored.changes ?? [], MAX_REQUESTS, change, signal);
   }
   return { ...fetched, written };
 }
@@ -98,6 +114,14 @@ async function clear(
     if (wanted.has(index)) continue;
     if (index * CHUNK_BYTES >= sizeBytes) has.delete(index);
     else await write(index, ZEROS.subarray(0, chunkLength({ sizeBytes }, index)), undefined);
+  }
+}
+
+function partsOf(piece: Buffer, blocks: number, sizeBytes: number, at: string) {
+  try {
+    return [...readPiece(piece, blocks, sizeBytes)];
+  } catch (cause) {
+    throw damaged(`the ${at} cannot be used: ${firstLine(cause)}`, cause);
   }
 }
 

@@ -3,18 +3,20 @@
 import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { type Piece, readChanges } from './changes.ts';
 import { chunkPath, sealChunk } from './chunk.ts';
 import { CopiesAhead } from './copies-ahead.ts';
 import { DELETED, isMarked } from './deleted-marks.ts';
 import { type Downloaded, type DownloadOptions, downloadFiles } from './download.ts';
 import {
+  formatOf,
   idOfPath,
   isImageId,
   MANIFESTS,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
+  objectsOf,
   openManifest,
-  STORE_FORMAT,
   type StoredFile,
   type StoreManifest,
   sealManifest,
@@ -33,9 +35,16 @@ const RENEWED_MS = 60_000;
 
 export type StoreOptions = { readonly bucket: Bucket; readonly keys: StoreKeys };
 
+export type FileBase = { readonly path: string; readonly stored: StoredFile };
+
 export type ChunkUpload = {
   readonly tenant: TenantName;
-  readonly files: readonly { readonly part: string; readonly path: string }[];
+  readonly files: readonly {
+    readonly part: string;
+    readonly path: string;
+    /** A copy of what it was, and what was sent of that: only changes are sent, unless its size is another one now. */
+    readonly base?: FileBase | undefined;
+  }[];
 };
 
 export type SnapshotUpload = ChunkUpload & {
@@ -111,7 +120,7 @@ export class SnapshotStore {
     const keys = this.#keys.tenant(tenant);
     const { described, old, sent } = await this.#sendChunks(keys, files, signal, { isAnew, limit });
     const manifest: StoreManifest = {
-      formatVersion: STORE_FORMAT,
+      formatVersion: formatOf(described),
       ...{ id, description, files: described },
       ...(tenant !== undefined && { tenant }),
     };
@@ -146,24 +155,54 @@ export class SnapshotStore {
     { isAnew = false, limit }: Pick<SnapshotUpload, 'isAnew' | 'limit'> = {},
   ) {
     const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
+    const count = (bytes: number): void => {
+      sent.chunks += 1;
+      sent.sentBytes += bytes;
+      sent.sentChunks += bytes > 0 ? 1 : 0;
+    };
     /** Of each part. */
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
     const old: (Window & { readonly name: string })[] = [];
     const send = async (window: Window, signal: AbortSignal) => {
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
-      sent.chunks += 1;
       const { bytes, isOld } = isAnew
         ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal, limit), isOld: false }
-        : await this.#ensureChunk(keys, name, window.bytes, signal, limit);
-      sent.sentBytes += bytes;
-      sent.sentChunks += bytes > 0 ? 1 : 0;
+        : await this.#ensureChunk(keys, name, () => window.bytes, signal, limit);
+      count(bytes);
       if (isOld) old.push({ ...window, name, bytes: Buffer.alloc(0) });
     };
+    const sendChanges = async (
+      { part, path }: ChunkUpload['files'][number],
+      { path: copy, stored }: FileBase,
+    ): Promise<StoredFile> => {
+      const look = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
+        const read = () => readWindow(copy, index);
+        const { bytes, isOld } = await this.#ensureChunk(keys, name, read, signal, limit);
+        count(bytes);
+        if (isOld) old.push({ part, path: copy, index, name, bytes: Buffer.alloc(0) });
+      };
+      await forEachAtOnce(stored.chunks, MAX_REQUESTS, look, signal);
+      const changes: [number, string][] = [];
+      const sendPiece = async ({ blocks, bytes }: Piece, signal: AbortSignal) => {
+        const name = keys.nameOf(bytes);
+        changes.push([blocks, name]);
+        // Also one that is there gets a new age.
+        count(await this.#sendChunk(keys, name, bytes, signal, limit));
+      };
+      const pieces = readChanges(path, copy, stored.sizeBytes);
+      await forEachAtOnce(pieces, MAX_REQUESTS, sendPiece, signal);
+      return { ...stored, ...(changes.length > 0 && { changes }) };
+    };
     const described: StoredFile[] = [];
-    for (const { part, path } of files) {
+    for (const each of files) {
+      const { part, path, base } = each;
       await using file = await open(path, 'r');
       const { size } = await file.stat();
+      if (base?.stored.sizeBytes === size && !isAnew) {
+        described.push(await sendChanges(each, base));
+        continue;
+      }
       await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
       const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
       described.push({ part, sizeBytes: size, chunks: found });
@@ -199,7 +238,7 @@ export class SnapshotStore {
   /** Whether no chunk is missing, whatever was seen before. */
   async hasAll({ tenant, files }: StoreManifest, outer: AbortSignal): Promise<boolean> {
     const keys = this.#keys.tenant(tenant);
-    const names = new Set(files.flatMap(({ chunks }) => chunks.map(([, name]) => name)));
+    const names = new Set(files.flatMap((file) => [...objectsOf(file)].map(({ name }) => name)));
     let missing = 0;
     const look = async (name: string, signal: AbortSignal): Promise<void> => {
       if ((await this.#bucket.head(chunkPath(keys, name), signal)) === undefined) missing += 1;
@@ -250,7 +289,7 @@ export class SnapshotStore {
   async #ensureChunk(
     keys: TenantKeys,
     name: string,
-    plain: Buffer,
+    plain: () => Buffer | Promise<Buffer>,
     signal: AbortSignal,
     limit?: StoredLimit,
   ): Promise<{ readonly bytes: number; readonly isOld: boolean }> {
@@ -266,7 +305,7 @@ export class SnapshotStore {
       this.#seen.add(path, 0);
       return { bytes: 0, isOld };
     }
-    return { bytes: await this.#sendChunk(keys, name, plain, signal, limit), isOld };
+    return { bytes: await this.#sendChunk(keys, name, await plain(), signal, limit), isOld };
   }
 
   async #sendChunk(
@@ -295,7 +334,7 @@ export class SnapshotStore {
         const path = chunkPath(keys, name);
         if ((await this.#bucket.head(path, signal)) !== undefined) return;
         this.#seen.forget(path);
-        await this.#ensureChunk(keys, name, bytes, signal);
+        await this.#ensureChunk(keys, name, () => bytes, signal);
       },
       outer,
     );

@@ -9,7 +9,7 @@
 // From `offered` on, the claim alone says whose it is: it is written where there is none, and never removed, so that a
 // manifest that a server writes late is of no use to any host.
 import { randomBytes, randomUUID } from 'node:crypto';
-import { AppError, firstLine } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import type { SentChunks } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
@@ -148,7 +148,7 @@ export class Departures {
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
       const pausedAt = performance.now();
-      await this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+      await this.#pause(sandbox, signal);
       this.#deps.context.faults.reach('move.paused');
       const send = (stop: AbortSignal): Promise<SentChunks> =>
         this.#send(sandbox, departure, sending.wasRunning, AbortSignal.any([signal, stop]));
@@ -163,6 +163,16 @@ export class Departures {
       this.#changed(id);
       await ended;
     }
+  }
+
+  /** What is kept of the copy may take the disk space that this needs. */
+  async #pause(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+    const pause = () => this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+    await pause().catch(async (error: unknown) => {
+      const isFull = isAppError(error) && error.code === 'exhausted';
+      if (!isFull || !(await this.ahead.dropCopy(sandbox.id))) throw error;
+      await pause();
+    });
   }
 
   async #send(
@@ -187,12 +197,13 @@ export class Departures {
     context.faults.reach('move.recorded');
     const { files, needsResync } = await openParkedFiles(sandbox, context.faults);
     const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
+    const bases = this.ahead.basesOf(id);
     const uploaded = await store.upload(
       {
         id: parkedId(id, departure),
         tenant: sandbox.record.owner?.tenant,
         description,
-        files: PARTS.map((part) => ({ part, path: files[part] })),
+        files: PARTS.map((part) => ({ part, path: files[part], base: bases?.get(part) })),
         beforeManifest: async () => {
           signal.throwIfAborted();
           context.faults.reach('move.sent');
