@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 t.setTimeout(scaled(240_000));
 
 /** No limit ends a wait. */
-const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000 };
+const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000, wholeMs: 600_000 };
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
 
 async function prepare(
@@ -105,6 +105,28 @@ t.test('changes alone are offered to a host that has the copy and takes them', a
     t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
     await untilNothingIsFetched(moving.a);
   }
+});
+
+t.test('what no host takes as changes is offered whole', async (t) => {
+  const moving = await prepare(t, { ...PATIENT, wholeMs: 0 });
+  const formats = watchOffers(moving, t);
+  const watch = moving.s3.fault;
+  const refused = Promise.withResolvers<void>();
+  let offers = 0;
+  moving.s3.fault = async (method, key) => {
+    if (method === 'PUT' && /sandboxes\/sbx/.test(key) && ++offers > 1) await refused.promise;
+    const before = formats.length;
+    const fault = await watch(method, key);
+    if (formats.length === before || formats.at(-1) === 1) return fault;
+    // As a host of an earlier version, which reads no changes.
+    refused.resolve();
+    return { status: 403, code: 'AccessDenied' };
+  };
+  moving.cordon('h0');
+  await moving.arrives(moving.b);
+  t.equal(formats[0], 2);
+  t.equal(formats.at(-1), 1);
+  t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
 });
 
 t.test('all is offered where the copy was not fetched', async (t) => {

@@ -20,6 +20,8 @@ export type MoveTimes = {
   readonly fetchedMs?: number;
   /** For its sandbox. */
   readonly keptMs?: number;
+  /** From the pause until what no host has claimed is offered whole. */
+  readonly wholeMs?: number;
 };
 
 /** `move`: the beginning of the departure; `takesChanges`: not only whole chunks. */

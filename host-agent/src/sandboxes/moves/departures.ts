@@ -14,25 +14,15 @@ import type { SentChunks } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { PARTS } from '../saved/archive/format.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import { Ahead, type MoveTimes } from './ahead.ts';
 import type { CopyDeps } from './copy-ahead.ts';
-import { describeParked, openParkedFiles, parkedId } from './parked.ts';
+import { assertStore, type DepartureRecord } from './departure-record.ts';
+import { parkedId } from './parked.ts';
+import { uploadParked } from './upload-parked.ts';
+import { WholeOffers } from './whole-offers.ts';
 
 const POLL_MS = 3000;
-
-export type DepartureRecord = {
-  /** Tells this departure from others of the same sandbox. */
-  readonly departure: string;
-  /** With which this host claims it. */
-  readonly token: string;
-  readonly phase: 'sending' | 'offered';
-  readonly wasRunning: boolean;
-  readonly atMs: number;
-  /** Name of the snapshot store that has it. */
-  readonly store?: string;
-};
 
 export type DeparturesDeps = CopyDeps & {
   readonly records: Table<DepartureRecord>;
@@ -60,11 +50,13 @@ export class Departures {
   readonly #listeners = new Set<(id: string) => void>();
   /** Of those that run. */
   readonly ahead: Ahead;
+  readonly #whole: WholeOffers;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
 
   constructor(deps: DeparturesDeps) {
     this.#deps = deps;
+    this.#whole = new WholeOffers({ ...deps, afterMs: deps.aheadTimes?.wholeMs });
     this.ahead = new Ahead({ ...deps, onChange: (id) => this.#changed(id), times: deps.aheadTimes });
   }
 
@@ -85,6 +77,7 @@ export class Departures {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
     await Promise.allSettled([...this.#sending.values()].map(({ done }) => done));
     await this.#polling;
+    await this.#whole.stop();
   }
 
   get(id: string): DepartureRecord | undefined {
@@ -195,26 +188,21 @@ export class Departures {
     // Changes that were made before are in what is sent; later ones are refused.
     await sandbox.changes.add(() => records.put(id, record));
     context.faults.reach('move.recorded');
-    const { files, needsResync } = await openParkedFiles(sandbox, context.faults);
-    const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
     const bases = this.ahead.basesOf(id);
-    const uploaded = await store.upload(
-      {
-        id: parkedId(id, departure),
-        tenant: sandbox.record.owner?.tenant,
-        description,
-        files: PARTS.map((part) => ({ part, path: files[part], base: bases?.get(part) })),
-        beforeManifest: async () => {
-          signal.throwIfAborted();
-          context.faults.reach('move.sent');
-          await records.put(id, { ...record, phase: 'offered' });
-          // Also a host that loses its power must know.
-          await records.flush();
-          context.faults.reach('move.offered');
-        },
-      },
-      signal,
-    );
+    const beforeManifest = async (): Promise<void> => {
+      signal.throwIfAborted();
+      context.faults.reach('move.sent');
+      await records.put(id, {
+        ...record,
+        phase: 'offered',
+        ...(bases !== undefined && { hasChanges: true }),
+      });
+      // Also a host that loses its power must know.
+      await records.flush();
+      context.faults.reach('move.offered');
+    };
+    const upload = { sandbox, departure, wasRunning, bases, beforeManifest };
+    const uploaded = await uploadParked(upload, this.#deps, signal);
     context.faults.reach('move.published');
     return uploaded;
   }
@@ -239,6 +227,7 @@ export class Departures {
     const sending = this.#sending.get(id);
     sending?.abort.abort(new AppError('cancelled', `sandbox ${id} stays on this host`));
     await sending?.done;
+    await this.#whole.end(id);
     const record = records.get(id);
     if (record?.phase === 'offered') {
       assertStore(record, store.name, id);
@@ -275,6 +264,7 @@ export class Departures {
     const record = records.get(id);
     if (record === undefined) return;
     const parked = parkedId(id, record.departure);
+    await this.#whole.end(id);
     const object = `claims/${parked} in ${store.name}`;
     if ((await store.read(parked)) === undefined)
       throw new AppError(
@@ -313,7 +303,11 @@ export class Departures {
           parkedId(id, record.departure),
           AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(10_000)]),
         );
-        if (holder === undefined || records.get(id)?.departure !== record.departure) continue;
+        if (records.get(id)?.departure !== record.departure) continue;
+        if (holder === undefined) {
+          this.#whole.look(sandbox, record);
+          continue;
+        }
         // Its own claim: a return was cut off.
         if (store.parked.isBack(holder, record.token)) await this.takeBack(sandbox);
         else await this.#moved(sandbox);
@@ -327,6 +321,7 @@ export class Departures {
   /** Its files in the store are for the other host to remove: it may need them again after a crash. */
   async #moved(sandbox: Sandbox): Promise<void> {
     const { records, forget } = this.#deps;
+    await this.#whole.end(sandbox.id);
     if (!sandbox.isGone) await forget(sandbox, () => records.remove(sandbox.id));
   }
 }
@@ -335,15 +330,4 @@ async function markToResume(sandbox: Sandbox): Promise<void> {
   const { record } = sandbox;
   if (record.paused === undefined) return;
   await sandbox.replaceRecord({ ...record, paused: { ...record.paused, isToResume: true } });
-}
-
-/** AppError conflict: another store says whose it is. */
-export function assertStore({ store }: DepartureRecord, own: string | undefined, id: string): void {
-  if (own !== undefined && (store === undefined || store === own)) return;
-  const which = store === undefined ? '' : ` ${store}`;
-  throw new AppError(
-    'conflict',
-    `sandbox ${id} was offered to other hosts in the snapshot store${which}, which this host is not set to use; ` +
-      'it stays paused until the settings name that store again (snapshot_store)',
-  );
 }
