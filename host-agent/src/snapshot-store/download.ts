@@ -16,6 +16,8 @@ export type FileContent = Map<number, string | undefined>;
 
 export type DownloadOptions = {
   readonly onChunk?: () => void;
+  /** Before each chunk: what is more urgent goes first. */
+  readonly giveWay?: () => Promise<void>;
   /**
    * What files have, by their part: those with an entry exist, and have exactly that. It is kept up to date, also when
    * the download fails, so that another one goes on from there.
@@ -43,7 +45,7 @@ export async function downloadFiles(
   { id, files }: StoreManifest,
   paths: Readonly<Record<string, string>>,
   signal: AbortSignal,
-  { onChunk = () => undefined, content = new Map() }: DownloadOptions = {},
+  { onChunk = () => undefined, giveWay, content = new Map() }: DownloadOptions = {},
 ): Promise<Downloaded> {
   const fetched = { chunks: 0, bytes: 0 };
   const written = new Map<string, Range[]>();
@@ -70,6 +72,8 @@ export async function downloadFiles(
     const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
       const [first] = uses;
       if (first === undefined) return;
+      await giveWay?.();
+      signal.throwIfAborted();
       const length = chunkLength({ sizeBytes }, first[0]);
       const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
       const plain = await getChunk(from, name, length, at, signal);

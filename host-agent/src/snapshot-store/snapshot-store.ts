@@ -45,6 +45,8 @@ export type ChunkUpload = {
     /** A copy of what it was, and what was sent of that: only changes are sent, unless its size is another one now. */
     readonly base?: FileBase | undefined;
   }[];
+  /** Before each chunk: what is more urgent goes first. */
+  readonly giveWay?: (() => Promise<void>) | undefined;
 };
 
 export type SnapshotUpload = ChunkUpload & {
@@ -137,11 +139,11 @@ export class SnapshotStore {
    * a collection deletes them when they are a day old. AppError as of `upload`.
    */
   async sendChunks(
-    { tenant, files }: ChunkUpload,
+    { tenant, files, giveWay }: ChunkUpload,
     signal: AbortSignal,
   ): Promise<SentChunks & { readonly described: readonly StoredFile[] }> {
     const keys = this.#keys.tenant(tenant);
-    const { described, old, sent } = await this.#sendChunks(keys, files, withLimit(signal));
+    const { described, old, sent } = await this.#sendChunks(keys, files, withLimit(signal), { giveWay });
     // The upload looks for them again, when no collection can delete them any more.
     for (const { name } of old) this.#seen.forget(chunkPath(keys, name));
     return { ...sent, described };
@@ -152,7 +154,7 @@ export class SnapshotStore {
     keys: TenantKeys,
     files: ChunkUpload['files'],
     signal: AbortSignal,
-    { isAnew = false, limit }: Pick<SnapshotUpload, 'isAnew' | 'limit'> = {},
+    { isAnew = false, limit, giveWay }: Partial<Pick<SnapshotUpload, 'isAnew' | 'limit' | 'giveWay'>> = {},
   ) {
     const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
     const count = (bytes: number): void => {
@@ -164,6 +166,7 @@ export class SnapshotStore {
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
     const old: (Window & { readonly name: string })[] = [];
     const send = async (window: Window, signal: AbortSignal) => {
+      await giveWay?.();
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
       const { bytes, isOld } = isAnew

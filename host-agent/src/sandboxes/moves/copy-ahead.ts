@@ -10,12 +10,15 @@ import type { SavedGuest } from '../saved/saved-guest.ts';
 import { partsOf } from '../stored/description.ts';
 import type { SharedOptions } from '../stored/shared.ts';
 import { describeParked, parkedId } from './parked.ts';
+import type { RightOfWay } from './right-of-way.ts';
 
 export type CopyDeps = {
   readonly context: Pick<ResourceContext, 'faults'>;
   readonly store: SharedOptions['store'];
   /** Under a hidden name; it runs on. */
   readonly save: (sandbox: Sandbox, signal: AbortSignal) => Promise<SavedGuest>;
+  /** What is sent of one that runs waits for those that stand still. */
+  readonly rightOfWay: RightOfWay;
   /** A stopping daemon waits for it, and aborts the signal. */
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   readonly log: Logger;
@@ -52,7 +55,7 @@ export async function copyAhead(
 async function copy(
   sandbox: Sandbox,
   departure: string,
-  { context, log, save, store, isNamed }: Copying,
+  { context, log, save, store, rightOfWay, isNamed }: Copying,
   signal: AbortSignal,
 ): Promise<KeptCopy | undefined> {
   const { id, record } = sandbox;
@@ -66,7 +69,10 @@ async function copy(
   context.faults.reach('move.saved');
   const parts = partsOf(saved);
   const tenant = record.owner?.tenant;
-  const { sentBytes, described } = await store.sendChunks({ tenant, files: parts }, signal);
+  const { sentBytes, described } = await store.sendChunks(
+    { tenant, files: parts, giveWay: () => rightOfWay.give() },
+    signal,
+  );
   if (isNamed) {
     const [memory, state, disk] = parts.map(({ path }) => path);
     if (memory === undefined || state === undefined || disk === undefined)

@@ -140,13 +140,15 @@ export class Departures {
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
+      using _standing = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
       await this.#pause(sandbox, signal);
       this.#deps.context.faults.reach('move.paused');
       const send = (stop: AbortSignal): Promise<SentChunks> =>
         this.#send(sandbox, departure, sending.wasRunning, AbortSignal.any([signal, stop]));
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
-      const sent = { sandbox: id, sentBytes, durationMs: Math.round(performance.now() - pausedAt) };
+      const inPages = this.#deps.records.get(id)?.hasChanges === true;
+      const sent = { sandbox: id, sentBytes, inPages, durationMs: Math.round(performance.now() - pausedAt) };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);
