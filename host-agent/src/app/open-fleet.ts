@@ -190,7 +190,7 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },
     takeOver: async (id, conditions) => {
-      using _standing = sandboxes.moves.rightOfWay.begin();
+      using _paused = sandboxes.moves.rightOfWay.begin();
       const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true, conditions);
       // It is this host's, whatever fails, and is resumed again then.
       if (wasRunning) await sandboxes.sleep.resume(sandbox).catch(() => sandboxes.moves.resume(sandbox));

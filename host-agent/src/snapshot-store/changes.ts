@@ -1,5 +1,5 @@
-// What differs in a file from a copy of it that was sent before: its blocks of 4 KiB, several of which make a piece. The
-// store keeps pieces as chunks. A chunk is sent whole for one page that a guest has changed; of a piece, pages alone.
+// What differs in a file from a copy of it that was sent before: blocks of 4 KiB, several of which make a piece, which
+// the store keeps as a chunk. For one page that a guest has changed, a whole chunk of the file would be sent.
 //
 //   piece: the number of each block in the file (u48, little-endian), then the blocks; the last of a file has zeros
 //   after its end
@@ -78,7 +78,7 @@ export function pieceLength(blocks: number): number {
   return blocks * (NUMBER_BYTES + BLOCK_BYTES);
 }
 
-/** What a piece changes in a file of this size: blocks that follow each other are one part. Throws if it is no piece. */
+/** What a piece changes in a file of this size; blocks that follow each other are one. Throws if it is no piece. */
 export function* readPiece(
   piece: Buffer,
   blocks: number,

@@ -58,7 +58,7 @@ export class Ahead {
     return this.#waiting.get(id)?.departure;
   }
 
-  /** Of each part, what the host has where it will go on; undefined unless that one has all of it, and takes changes. */
+  /** Of each part, what its next host has; undefined unless that one has all of it, and takes changes. */
   basesOf(id: string): KeptCopy['bases'] | undefined {
     const { copy, state, takesChanges = false } = this.#waiting.get(id) ?? {};
     return state === 'ready' && takesChanges ? copy?.bases : undefined;

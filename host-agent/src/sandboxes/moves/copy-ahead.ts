@@ -17,7 +17,7 @@ export type CopyDeps = {
   readonly store: SharedOptions['store'];
   /** Under a hidden name; it runs on. */
   readonly save: (sandbox: Sandbox, signal: AbortSignal) => Promise<SavedGuest>;
-  /** What is sent of one that runs waits for those that stand still. */
+  /** What is sent of one that runs waits for those that are paused. */
   readonly rightOfWay: RightOfWay;
   /** A stopping daemon waits for it, and aborts the signal. */
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;

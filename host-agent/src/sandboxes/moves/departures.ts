@@ -140,7 +140,7 @@ export class Departures {
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
-      using _standing = this.#deps.rightOfWay.begin();
+      using _paused = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
       await this.#pause(sandbox, signal);
       this.#deps.context.faults.reach('move.paused');

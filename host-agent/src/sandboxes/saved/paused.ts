@@ -153,7 +153,7 @@ async function describe(
     await flush(path);
     return relative(path);
   };
-  // The guest stands still: the disk works while this process computes.
+  // The guest is paused meanwhile: the disk works while this process computes.
   const computing = computeChecksums();
   await everyOne([computing, flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
   await flush(own);

@@ -1,12 +1,12 @@
-// What is sent and fetched ahead waits for sandboxes that stand still, and not for good.
+// What is sent and fetched ahead waits for sandboxes that are paused, and not for good.
 import t from 'tap';
 import { RightOfWay } from '../../../../host-agent/src/sandboxes/moves/right-of-way.ts';
 
-t.test('without one that stands still, nothing waits', async () => {
+t.test('without one that is paused, nothing waits', async () => {
   await new RightOfWay(3_600_000).give();
 });
 
-t.test('the last that stands still lets the others go on', async (t) => {
+t.test('the last one that is paused lets the others go on', async (t) => {
   const way = new RightOfWay(3_600_000);
   const [a, b] = [way.begin(), way.begin()];
   let gone = 0;
@@ -25,8 +25,8 @@ t.test('the last that stands still lets the others go on', async (t) => {
   await way.give();
 });
 
-t.test('one that stands still for long does not hold the others', async () => {
+t.test('one that is paused for long does not hold the others', async () => {
   const way = new RightOfWay(1);
-  using _standing = way.begin();
+  using _paused = way.begin();
   await way.give();
 });
