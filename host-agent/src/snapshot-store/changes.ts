@@ -14,13 +14,19 @@ export const MAX_BLOCKS = Math.floor(CHUNK_BYTES / (NUMBER_BYTES + BLOCK_BYTES))
 
 export type Piece = { readonly blocks: number; readonly bytes: Buffer };
 
-/** The pieces that make `copy` what the file is; both are `sizeBytes` long, and stay as they are. */
-export async function* readChanges(path: string, copy: string, sizeBytes: number): AsyncGenerator<Piece> {
+type Copy = {
+  readonly path: string;
+  /** Numbers of its aligned chunks that are not all zeros. */
+  readonly chunks: Iterable<number>;
+};
+
+/** The pieces that make the copy what the file is; both are `sizeBytes` long, and stay as they are. */
+export async function* readChanges(path: string, copy: Copy, sizeBytes: number): AsyncGenerator<Piece> {
   await using file = await open(path, 'r');
-  await using before = await open(copy, 'r');
+  await using before = await open(copy.path, 'r');
   const [own, old] = [Buffer.alloc(CHUNK_BYTES), Buffer.alloc(CHUNK_BYTES)];
   let piece = new PieceWriter();
-  for (const index of await allocatedWindows([path, copy], sizeBytes)) {
+  for (const index of await findWindows(path, copy, sizeBytes)) {
     const at = index * CHUNK_BYTES;
     const length = Math.min(CHUNK_BYTES, sizeBytes - at);
     const [{ bytesRead: a }, { bytesRead: b }] = await Promise.all([
@@ -41,14 +47,13 @@ export async function* readChanges(path: string, copy: string, sizeBytes: number
   if (piece.blocks > 0) yield piece.end();
 }
 
-/** Numbers of aligned chunks of which one of the files has something, in their order. */
-async function allocatedWindows(paths: readonly string[], sizeBytes: number): Promise<number[]> {
-  const found = new Set<number>();
-  for (const path of paths)
-    for (const { offset, length } of await readExtents(path)) {
-      const end = Math.min(offset + length, sizeBytes);
-      for (let index = Math.floor(offset / CHUNK_BYTES); index * CHUNK_BYTES < end; index++) found.add(index);
-    }
+/** Numbers of aligned chunks of which the file or the copy has something, in their order. */
+async function findWindows(path: string, { chunks }: Copy, sizeBytes: number): Promise<number[]> {
+  const found = new Set(chunks);
+  for (const { offset, length } of await readExtents(path)) {
+    const end = Math.min(offset + length, sizeBytes);
+    for (let index = Math.floor(offset / CHUNK_BYTES); index * CHUNK_BYTES < end; index++) found.add(index);
+  }
   return [...found].sort((a, b) => a - b);
 }
 

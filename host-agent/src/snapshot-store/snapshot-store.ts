@@ -6,7 +6,7 @@ import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { type Piece, readChanges } from './changes.ts';
 import { chunkPath, sealChunk } from './chunk.ts';
 import { CopiesAhead } from './copies-ahead.ts';
-import { DELETED, isMarked } from './deleted-marks.ts';
+import { DELETED, isMarked, listMarked } from './deleted-marks.ts';
 import { type Downloaded, type DownloadOptions, downloadFiles } from './download.ts';
 import {
   formatOf,
@@ -20,7 +20,6 @@ import {
   type StoredFile,
   type StoreManifest,
   sealManifest,
-  snapshotIdSchema,
 } from './manifest.ts';
 import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -178,6 +177,7 @@ export class SnapshotStore {
     const sendChanges = async (
       { part, path }: ChunkUpload['files'][number],
       { path: copy, stored }: FileBase,
+      signal: AbortSignal,
     ): Promise<StoredFile> => {
       const look = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
         const read = () => readWindow(copy, index);
@@ -193,23 +193,27 @@ export class SnapshotStore {
         // Also one that is there gets a new age.
         count(await this.#sendChunk(keys, name, bytes, signal, limit));
       };
-      const pieces = readChanges(path, copy, stored.sizeBytes);
+      const chunks = stored.chunks.map(([index]) => index);
+      const pieces = readChanges(path, { path: copy, chunks }, stored.sizeBytes);
       await forEachAtOnce(pieces, MAX_REQUESTS, sendPiece, signal);
       return { ...stored, ...(changes.length > 0 && { changes }) };
     };
     const described: StoredFile[] = [];
-    for (const each of files) {
+    const sendFile = async ([at, each]: [number, ChunkUpload['files'][number]], signal: AbortSignal) => {
       const { part, path, base } = each;
       await using file = await open(path, 'r');
       const { size } = await file.stat();
       if (base?.stored.sizeBytes === size && !isAnew) {
-        described.push(await sendChanges(each, base));
-        continue;
+        described[at] = await sendChanges(each, base, signal);
+        return;
       }
       await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
       const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
-      described.push({ part, sizeBytes: size, chunks: found });
-    }
+      described[at] = { part, sizeBytes: size, chunks: found };
+    };
+    // Of changes there is little to send, and much to wait for.
+    const atOnce = files.every(({ base }) => base !== undefined) ? files.length : 1;
+    await forEachAtOnce(files.entries(), atOnce, sendFile, signal);
     return { described, old, sent };
   }
 
@@ -260,12 +264,8 @@ export class SnapshotStore {
   }
 
   /** Ids of snapshots that a host has deleted, with the age of the mark. */
-  async *listDeleted(signal?: AbortSignal): AsyncGenerator<readonly { id: string; agoMs: number }[]> {
-    for await (const page of this.#bucket.list(DELETED, signal))
-      yield page.flatMap(({ key, agoMs }) => {
-        const { data: id } = snapshotIdSchema.safeParse(key.slice(DELETED.length));
-        return id === undefined ? [] : [{ id, agoMs }];
-      });
+  listDeleted(signal?: AbortSignal): ReturnType<typeof listMarked> {
+    return listMarked(this.#bucket, signal);
   }
 
   /** Whether a host that has the key marked it as deleted. */
