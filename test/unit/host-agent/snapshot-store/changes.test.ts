@@ -198,3 +198,15 @@ t.test('a manifest that names another number of blocks is refused', async (t) =>
   }));
   await t.rejects(store.download({ ...manifest, files }, { memory: arrived }, SIGNAL), { code: 'internal' });
 });
+
+t.test('what is sent and fetched ahead gives way before each chunk', async (t) => {
+  const { store, copy, arrived, base } = await prepare(t);
+  let asked = 0;
+  const giveWay = async () => {
+    asked += 1;
+  };
+  await store.sendChunks({ tenant: 'acme', files: [{ part: 'memory', path: copy }], giveWay }, SIGNAL);
+  t.equal(asked, 2, 'also for one that is there');
+  await store.download(base, { memory: arrived }, SIGNAL, { giveWay });
+  t.equal(asked, 4);
+});
