@@ -125,6 +125,18 @@ t.test('snapshots are forked where they are', async (t) => {
   t.match(await ask('GET', '/teams'), { status: 501 });
 });
 
+t.test('a snapshot of a host that does not answer is not missed elsewhere', async (t) => {
+  const { hosts, ask } = await start(t);
+  const { sandboxID } = (await ask('POST', '/sandboxes', BODY)).json;
+  const { json } = await ask('POST', `/sandboxes/${sandboxID}/snapshots`, { name: 'shot' });
+  const holder = hosts.find(({ daemon }) => daemon.manager.list().length > 0);
+  await holder?.crash();
+  const named = { status: 502, text: new RegExp(`\\b${holder?.name}\\b`) };
+  for (const templateID of [json.snapshotID, 'shot'])
+    t.match(await ask('POST', '/sandboxes', { ...BODY, templateID }), named, templateID);
+  t.match(await ask('DELETE', `/templates/${json.snapshotID}`), named);
+});
+
 t.test('processes, files and ports are those of the host, which checks tokens', async (t) => {
   const { hosts, url, port, ask } = await start(t);
   const made: (Created & { trafficAccessToken?: string })[] = [];

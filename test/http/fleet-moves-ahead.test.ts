@@ -4,24 +4,35 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
 import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
 import { ask, type Fleet, type FleetHost, type HostOptions } from '../support/fleet/fleet.ts';
 import { holdFetches, startMovingFleet } from '../support/fleet/moves.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
+import { openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(240_000));
 
 /** No limit ends a wait. */
-const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000 };
+const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000, wholeMs: 600_000 };
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
 
-async function prepare(t: Test, moveTimes: MoveTimes = PATIENT, other: HostOptions = {}) {
+async function prepare(
+  t: Test,
+  moveTimes: MoveTimes = PATIENT,
+  other: HostOptions = {},
+  own: HostOptions = {},
+) {
   const moving = await startMovingFleet(t);
   const { fleet, host } = moving;
   const home = await makeHome(t);
-  const a = await host('h0', { home, moveTimes });
+  // As a guest that runs does, it changes its memory between two saves.
+  home.host.onSave = async (count) => {
+    home.host.savedMemory = `memory ${String(count).padStart(4)}`;
+  };
+  const a = await host('h0', { home, moveTimes, ...own });
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000, lostMs: 1000 });
   const { body } = await ask(url, 'POST', '/sandboxes', {});
@@ -34,6 +45,8 @@ async function prepare(t: Test, moveTimes: MoveTimes = PATIENT, other: HostOptio
   };
   return { ...moving, home, a, b, url, id: body.id, arrives };
 }
+
+type Moving = Awaited<ReturnType<typeof prepare>>;
 
 /** Directories of what is fetched ahead. */
 async function fetchedBy({ daemon }: FleetHost): Promise<string[]> {
@@ -68,6 +81,81 @@ t.test('the next host has what was sent before the sandbox is paused', async (t)
   t.same(copiesIn(s3), [], 'the store keeps no copy');
   await untilNothingIsFetched(b);
   await untilNothingIsFetched(a);
+});
+
+/** The form of what was offered, when a host claims it. */
+function watchOffers({ s3, settings }: Pick<Moving, 's3' | 'settings'>, t: Test) {
+  const { store } = openTestStore(t, settings);
+  const formats: (number | undefined)[] = [];
+  s3.fault = async (method, key) => {
+    const [, id] = /claims\/(sbx_[0-9a-v]+\/[0-9a-f]+)$/.exec(key) ?? [];
+    if (method === 'PUT' && id !== undefined) formats.push((await store.read(id))?.formatVersion);
+    return undefined;
+  };
+  return formats;
+}
+
+t.test('changes alone are offered to a host that has the copy and takes them', async (t) => {
+  for (const takesChanges of [true, false]) {
+    const moving = await prepare(t, PATIENT, { local: { takesChanges } });
+    const formats = watchOffers(moving, t);
+    moving.cordon('h0');
+    await moving.arrives(moving.b);
+    t.same(formats, [takesChanges ? 2 : 1]);
+    t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
+    await untilNothingIsFetched(moving.a);
+  }
+});
+
+t.test('what no host takes as changes is offered whole', async (t) => {
+  const moving = await prepare(t, { ...PATIENT, wholeMs: 0 });
+  const formats = watchOffers(moving, t);
+  const watch = moving.s3.fault;
+  const refused = Promise.withResolvers<void>();
+  let offers = 0;
+  moving.s3.fault = async (method, key) => {
+    if (method === 'PUT' && /sandboxes\/sbx/.test(key) && ++offers > 1) await refused.promise;
+    const before = formats.length;
+    const fault = await watch(method, key);
+    if (formats.length === before || formats.at(-1) === 1) return fault;
+    // As a host of an earlier version, which reads no changes.
+    refused.resolve();
+    return { status: 403, code: 'AccessDenied' };
+  };
+  moving.cordon('h0');
+  await moving.arrives(moving.b);
+  t.equal(formats[0], 2);
+  t.equal(formats.at(-1), 1);
+  t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
+});
+
+t.test('all is offered where the copy was not fetched', async (t) => {
+  const moving = await prepare(t);
+  const formats = watchOffers(moving, t);
+  const watch = moving.s3.fault;
+  moving.s3.fault = (method, key) =>
+    method === 'GET' && /(?:^|\/)ahead\//.test(key) ? { status: 404, code: 'NoSuchKey' } : watch(method, key);
+  moving.cordon('h0');
+  await moving.arrives(moving.b);
+  t.same(formats, [1]);
+});
+
+t.test('a disk without space for the copy and a pause: the copy goes, and it moves', async (t) => {
+  let isFull = false;
+  const faults = {
+    reach: (point: FaultPoint) => {
+      if (point !== 'pause.paused' || isFull) return;
+      isFull = true;
+      throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+    },
+  };
+  const moving = await prepare(t, PATIENT, {}, { faults });
+  const formats = watchOffers(moving, t);
+  moving.cordon('h0');
+  await moving.arrives(moving.b);
+  t.ok(isFull);
+  t.same(formats, [1], 'at once, with whole chunks');
+  await untilNothingIsFetched(moving.a);
 });
 
 t.test('an uncordon while it is fetched ahead: it was never paused, and nothing is left', async (t) => {

@@ -190,6 +190,7 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
       if (sandboxes.find(id) !== undefined) await sandboxes.delete(id);
     },
     takeOver: async (id, conditions) => {
+      using _paused = sandboxes.moves.rightOfWay.begin();
       const { sandbox, wasRunning } = await sandboxes.moves.takeOver(id, () => true, conditions);
       // It is this host's, whatever fails, and is resumed again then.
       if (wasRunning) await sandboxes.sleep.resume(sandbox).catch(() => sandboxes.moves.resume(sandbox));
@@ -197,7 +198,8 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     isArriving: (id) => sandboxes.moves.arrivals?.isArriving(id) === true,
     departureOf: (id) => sandboxes.moves.departures?.offered(id),
     copiedOf: (id) => sandboxes.moves.departures?.ahead.departureOf(id),
-    noteArrival: (id, move, state) => sandboxes.moves.departures?.ahead.note(id, move, state),
+    noteArrival: (id, arrival) => sandboxes.moves.departures?.ahead.note(id, arrival),
+    takesChanges: true,
     prefetch: async (id, move, conditions) => await sandboxes.moves.prefetches?.begin(id, move, conditions),
     prefetchOf: (id, move) => sandboxes.moves.prefetches?.stateOf(id, move),
     prefetched: () => sandboxes.moves.prefetches?.ids() ?? [],

@@ -1,5 +1,6 @@
 // Marks of deleted snapshots: other hosts that have a copy remove it.
 import { isAppError } from '../lib/errors.ts';
+import { snapshotIdSchema } from './manifest.ts';
 import type { Bucket } from './s3/bucket.ts';
 import type { StoreKeys } from './store-keys.ts';
 
@@ -21,4 +22,16 @@ export async function isMarked(
     if (isAppError(error) && error.code === 'internal') return false;
     throw error;
   }
+}
+
+/** Ids of snapshots with a mark, and its age, in pages. */
+export async function* listMarked(
+  bucket: Bucket,
+  signal?: AbortSignal,
+): AsyncGenerator<readonly { readonly id: string; readonly agoMs: number }[]> {
+  for await (const page of bucket.list(DELETED, signal))
+    yield page.flatMap(({ key, agoMs }) => {
+      const { data: id } = snapshotIdSchema.safeParse(key.slice(DELETED.length));
+      return id === undefined ? [] : [{ id, agoMs }];
+    });
 }

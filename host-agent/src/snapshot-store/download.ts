@@ -1,8 +1,9 @@
 // Writes the files of a manifest from its chunks. Files that have some of them already get only what differs.
 import { open } from 'node:fs/promises';
-import { AppError } from '../lib/errors.ts';
+import { AppError, firstLine } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { writeFully } from '../lib/write-fully.ts';
+import { pieceLength, readPiece } from './changes.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import { chunkLength, type StoredFile, type StoreManifest } from './manifest.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -15,6 +16,8 @@ export type FileContent = Map<number, string | undefined>;
 
 export type DownloadOptions = {
   readonly onChunk?: () => void;
+  /** Before each chunk: what is more urgent goes first. */
+  readonly giveWay?: () => Promise<void>;
   /**
    * What files have, by their part: those with an entry exist, and have exactly that. It is kept up to date, also when
    * the download fails, so that another one goes on from there.
@@ -42,7 +45,7 @@ export async function downloadFiles(
   { id, files }: StoreManifest,
   paths: Readonly<Record<string, string>>,
   signal: AbortSignal,
-  { onChunk = () => undefined, content = new Map() }: DownloadOptions = {},
+  { onChunk = () => undefined, giveWay, content = new Map() }: DownloadOptions = {},
 ): Promise<Downloaded> {
   const fetched = { chunks: 0, bytes: 0 };
   const written = new Map<string, Range[]>();
@@ -69,6 +72,8 @@ export async function downloadFiles(
     const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
       const [first] = uses;
       if (first === undefined) return;
+      await giveWay?.();
+      signal.throwIfAborted();
       const length = chunkLength({ sizeBytes }, first[0]);
       const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
       const plain = await getChunk(from, name, length, at, signal);
@@ -82,6 +87,21 @@ export async function downloadFiles(
     };
     const byName = Map.groupBy(missing, ([, name]) => name);
     await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
+    const change = async ([blocks, name]: readonly [number, string], signal: AbortSignal) => {
+      const at = `changes of ${part} of ${id}`;
+      const piece = await getChunk(from, name, pieceLength(blocks), at, signal);
+      onChunk();
+      fetched.chunks += 1;
+      fetched.bytes += piece.length;
+      for (const { offset, bytes } of partsOf(piece, blocks, sizeBytes, at)) {
+        // No chunk has what is there from now on.
+        const last = Math.floor((offset + bytes.length - 1) / CHUNK_BYTES);
+        for (let index = Math.floor(offset / CHUNK_BYTES); index <= last; index++) has.set(index, undefined);
+        ranges.push({ offset, length: bytes.length });
+        await writeFully(file, bytes, offset);
+      }
+    };
+    await forEachAtOnce(stored.changes ?? [], MAX_REQUESTS, change, signal);
   }
   return { ...fetched, written };
 }
@@ -98,6 +118,14 @@ async function clear(
     if (wanted.has(index)) continue;
     if (index * CHUNK_BYTES >= sizeBytes) has.delete(index);
     else await write(index, ZEROS.subarray(0, chunkLength({ sizeBytes }, index)), undefined);
+  }
+}
+
+function partsOf(piece: Buffer, blocks: number, sizeBytes: number, at: string) {
+  try {
+    return [...readPiece(piece, blocks, sizeBytes)];
+  } catch (cause) {
+    throw damaged(`the ${at} cannot be used: ${firstLine(cause)}`, cause);
   }
 }
 

@@ -3,10 +3,13 @@ import { promisify } from 'node:util';
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 import { z } from 'zod';
 import { AppError, toError } from '../lib/errors.ts';
+import { BLOCK_BYTES, MAX_BLOCKS, pieceLength } from './changes.ts';
 import { CHUNK_BYTES, CHUNK_NAME } from './chunk.ts';
 import { damaged, type StoreKeys } from './store-keys.ts';
 
 export const STORE_FORMAT = 1;
+/** Of a manifest whose files have changes; hosts of earlier versions refuse it. */
+const CHANGES_FORMAT = 2;
 /** As it is stored. 64 GiB of memory take 2.3 MiB. */
 export const MAX_SEALED_MANIFEST_BYTES = 16 * 2 ** 20;
 /** Limit against decompression bombs. */
@@ -26,6 +29,12 @@ const fileSchema = z.strictObject({
     .array(z.tuple([z.int().min(0), z.string().regex(CHUNK_NAME)]))
     .max(MAX_CHUNKS)
     .readonly(),
+  /** Of what the chunks make: number of blocks of each piece, and the name under which it is stored as a chunk. */
+  changes: z
+    .array(z.tuple([z.int().min(1).max(MAX_BLOCKS), z.string().regex(CHUNK_NAME)]))
+    .max(MAX_CHUNKS)
+    .readonly()
+    .optional(),
 });
 
 export const snapshotIdSchema = z.string().regex(/^snap_[0-9a-v]{13}$/);
@@ -36,7 +45,7 @@ export const imageIdSchema = z.string().regex(/^[0-9a-f]{64}$/);
 const idSchema = z.union([snapshotIdSchema, parkedIdSchema, imageIdSchema]);
 
 const schema = z.strictObject({
-  formatVersion: z.literal(STORE_FORMAT),
+  formatVersion: z.literal([STORE_FORMAT, CHANGES_FORMAT]),
   id: idSchema,
   /** Whose chunks they are; absent: of clients without a tenant. */
   tenant: z.string().max(256).optional(),
@@ -47,6 +56,8 @@ const schema = z.strictObject({
 
 export type StoreManifest = z.infer<typeof schema>;
 export type StoredFile = StoreManifest['files'][number];
+/** `length`: of its content; `where`: for messages. */
+export type StoredObject = { readonly name: string; readonly length: number; readonly where: string };
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
@@ -111,6 +122,29 @@ function checkChunks({ part, sizeBytes, chunks }: StoredFile): void {
       throw new Error(`its ${part} has a chunk ${index}, out of order or behind its end`);
     next = index + 1;
   }
+}
+
+/** Of a manifest with these files: the first that has all that they need. */
+export function formatOf(files: readonly StoredFile[]): StoreManifest['formatVersion'] {
+  return files.some(({ changes = [] }) => changes.length > 0) ? CHANGES_FORMAT : STORE_FORMAT;
+}
+
+/** All that a file needs. */
+export function* objectsOf(file: StoredFile): Generator<StoredObject> {
+  const { part, chunks, changes = [] } = file;
+  for (const [index, name] of chunks)
+    yield { name, length: chunkLength(file, index), where: `${part} at ${index * CHUNK_BYTES}` };
+  for (const [at, [blocks, name]] of changes.entries())
+    yield { name, length: pieceLength(blocks), where: `changes ${at} of ${part}` };
+}
+
+/** Disk space that a file takes at most, without its chunks that `isThere` says are written. */
+export function diskBytesOf(
+  { chunks, changes = [] }: StoredFile,
+  isThere: (index: number) => boolean = () => false,
+): number {
+  const missing = chunks.filter(([index]) => !isThere(index)).length;
+  return missing * CHUNK_BYTES + changes.reduce((sum, [blocks]) => sum + blocks * BLOCK_BYTES, 0);
 }
 
 /** All chunks are whole, but the last of a file. */

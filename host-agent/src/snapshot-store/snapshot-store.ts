@@ -3,22 +3,23 @@
 import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { type Piece, readChanges } from './changes.ts';
 import { chunkPath, sealChunk } from './chunk.ts';
 import { CopiesAhead } from './copies-ahead.ts';
-import { DELETED, isMarked } from './deleted-marks.ts';
+import { DELETED, isMarked, listMarked } from './deleted-marks.ts';
 import { type Downloaded, type DownloadOptions, downloadFiles } from './download.ts';
 import {
+  formatOf,
   idOfPath,
   isImageId,
   MANIFESTS,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
+  objectsOf,
   openManifest,
-  STORE_FORMAT,
   type StoredFile,
   type StoreManifest,
   sealManifest,
-  snapshotIdSchema,
 } from './manifest.ts';
 import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
@@ -33,9 +34,18 @@ const RENEWED_MS = 60_000;
 
 export type StoreOptions = { readonly bucket: Bucket; readonly keys: StoreKeys };
 
+export type FileBase = { readonly path: string; readonly stored: StoredFile };
+
 export type ChunkUpload = {
   readonly tenant: TenantName;
-  readonly files: readonly { readonly part: string; readonly path: string }[];
+  readonly files: readonly {
+    readonly part: string;
+    readonly path: string;
+    /** A copy of what it was, and what was sent of that: only changes are sent, unless its size is another one now. */
+    readonly base?: FileBase | undefined;
+  }[];
+  /** Before each chunk: what is more urgent goes first. */
+  readonly giveWay?: (() => Promise<void>) | undefined;
 };
 
 export type SnapshotUpload = ChunkUpload & {
@@ -111,7 +121,7 @@ export class SnapshotStore {
     const keys = this.#keys.tenant(tenant);
     const { described, old, sent } = await this.#sendChunks(keys, files, signal, { isAnew, limit });
     const manifest: StoreManifest = {
-      formatVersion: STORE_FORMAT,
+      formatVersion: formatOf(described),
       ...{ id, description, files: described },
       ...(tenant !== undefined && { tenant }),
     };
@@ -128,11 +138,11 @@ export class SnapshotStore {
    * a collection deletes them when they are a day old. AppError as of `upload`.
    */
   async sendChunks(
-    { tenant, files }: ChunkUpload,
+    { tenant, files, giveWay }: ChunkUpload,
     signal: AbortSignal,
   ): Promise<SentChunks & { readonly described: readonly StoredFile[] }> {
     const keys = this.#keys.tenant(tenant);
-    const { described, old, sent } = await this.#sendChunks(keys, files, withLimit(signal));
+    const { described, old, sent } = await this.#sendChunks(keys, files, withLimit(signal), { giveWay });
     // The upload looks for them again, when no collection can delete them any more.
     for (const { name } of old) this.#seen.forget(chunkPath(keys, name));
     return { ...sent, described };
@@ -143,31 +153,67 @@ export class SnapshotStore {
     keys: TenantKeys,
     files: ChunkUpload['files'],
     signal: AbortSignal,
-    { isAnew = false, limit }: Pick<SnapshotUpload, 'isAnew' | 'limit'> = {},
+    { isAnew = false, limit, giveWay }: Partial<Pick<SnapshotUpload, 'isAnew' | 'limit' | 'giveWay'>> = {},
   ) {
     const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
+    const count = (bytes: number): void => {
+      sent.chunks += 1;
+      sent.sentBytes += bytes;
+      sent.sentChunks += bytes > 0 ? 1 : 0;
+    };
     /** Of each part. */
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
     const old: (Window & { readonly name: string })[] = [];
     const send = async (window: Window, signal: AbortSignal) => {
+      await giveWay?.();
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
-      sent.chunks += 1;
       const { bytes, isOld } = isAnew
         ? { bytes: await this.#sendChunk(keys, name, window.bytes, signal, limit), isOld: false }
-        : await this.#ensureChunk(keys, name, window.bytes, signal, limit);
-      sent.sentBytes += bytes;
-      sent.sentChunks += bytes > 0 ? 1 : 0;
+        : await this.#ensureChunk(keys, name, () => window.bytes, signal, limit);
+      count(bytes);
       if (isOld) old.push({ ...window, name, bytes: Buffer.alloc(0) });
     };
+    const sendChanges = async (
+      { part, path }: ChunkUpload['files'][number],
+      { path: copy, stored }: FileBase,
+      signal: AbortSignal,
+    ): Promise<StoredFile> => {
+      const look = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
+        const read = () => readWindow(copy, index);
+        const { bytes, isOld } = await this.#ensureChunk(keys, name, read, signal, limit);
+        count(bytes);
+        if (isOld) old.push({ part, path: copy, index, name, bytes: Buffer.alloc(0) });
+      };
+      await forEachAtOnce(stored.chunks, MAX_REQUESTS, look, signal);
+      const changes: [number, string][] = [];
+      const sendPiece = async ({ blocks, bytes }: Piece, signal: AbortSignal) => {
+        const name = keys.nameOf(bytes);
+        changes.push([blocks, name]);
+        // Also one that is there gets a new age.
+        count(await this.#sendChunk(keys, name, bytes, signal, limit));
+      };
+      const chunks = stored.chunks.map(([index]) => index);
+      const pieces = readChanges(path, { path: copy, chunks }, stored.sizeBytes);
+      await forEachAtOnce(pieces, MAX_REQUESTS, sendPiece, signal);
+      return { ...stored, ...(changes.length > 0 && { changes }) };
+    };
     const described: StoredFile[] = [];
-    for (const { part, path } of files) {
+    const sendFile = async ([at, each]: [number, ChunkUpload['files'][number]], signal: AbortSignal) => {
+      const { part, path, base } = each;
       await using file = await open(path, 'r');
       const { size } = await file.stat();
+      if (base?.stored.sizeBytes === size && !isAnew) {
+        described[at] = await sendChanges(each, base, signal);
+        return;
+      }
       await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
       const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
-      described.push({ part, sizeBytes: size, chunks: found });
-    }
+      described[at] = { part, sizeBytes: size, chunks: found };
+    };
+    // Of changes there is little to send, and much to wait for.
+    const atOnce = files.every(({ base }) => base !== undefined) ? files.length : 1;
+    await forEachAtOnce(files.entries(), atOnce, sendFile, signal);
     return { described, old, sent };
   }
 
@@ -199,7 +245,7 @@ export class SnapshotStore {
   /** Whether no chunk is missing, whatever was seen before. */
   async hasAll({ tenant, files }: StoreManifest, outer: AbortSignal): Promise<boolean> {
     const keys = this.#keys.tenant(tenant);
-    const names = new Set(files.flatMap(({ chunks }) => chunks.map(([, name]) => name)));
+    const names = new Set(files.flatMap((file) => [...objectsOf(file)].map(({ name }) => name)));
     let missing = 0;
     const look = async (name: string, signal: AbortSignal): Promise<void> => {
       if ((await this.#bucket.head(chunkPath(keys, name), signal)) === undefined) missing += 1;
@@ -218,12 +264,8 @@ export class SnapshotStore {
   }
 
   /** Ids of snapshots that a host has deleted, with the age of the mark. */
-  async *listDeleted(signal?: AbortSignal): AsyncGenerator<readonly { id: string; agoMs: number }[]> {
-    for await (const page of this.#bucket.list(DELETED, signal))
-      yield page.flatMap(({ key, agoMs }) => {
-        const { data: id } = snapshotIdSchema.safeParse(key.slice(DELETED.length));
-        return id === undefined ? [] : [{ id, agoMs }];
-      });
+  listDeleted(signal?: AbortSignal): ReturnType<typeof listMarked> {
+    return listMarked(this.#bucket, signal);
   }
 
   /** Whether a host that has the key marked it as deleted. */
@@ -250,7 +292,7 @@ export class SnapshotStore {
   async #ensureChunk(
     keys: TenantKeys,
     name: string,
-    plain: Buffer,
+    plain: () => Buffer | Promise<Buffer>,
     signal: AbortSignal,
     limit?: StoredLimit,
   ): Promise<{ readonly bytes: number; readonly isOld: boolean }> {
@@ -266,7 +308,7 @@ export class SnapshotStore {
       this.#seen.add(path, 0);
       return { bytes: 0, isOld };
     }
-    return { bytes: await this.#sendChunk(keys, name, plain, signal, limit), isOld };
+    return { bytes: await this.#sendChunk(keys, name, await plain(), signal, limit), isOld };
   }
 
   async #sendChunk(
@@ -295,7 +337,7 @@ export class SnapshotStore {
         const path = chunkPath(keys, name);
         if ((await this.#bucket.head(path, signal)) !== undefined) return;
         this.#seen.forget(path);
-        await this.#ensureChunk(keys, name, bytes, signal);
+        await this.#ensureChunk(keys, name, () => bytes, signal);
       },
       outer,
     );

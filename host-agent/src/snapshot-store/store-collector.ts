@@ -1,19 +1,20 @@
 // Maintenance of the bucket by any host: garbage collection of chunks, verification, statistics.
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
-import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
+import { chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
 import { DELETED, isMarked } from './deleted-marks.ts';
 import {
   AHEAD,
-  chunkLength,
   IMAGES,
   idOfPath,
   isImageId,
   MANIFESTS,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
+  objectsOf,
   openManifest,
   PARKED,
+  type StoredObject,
   type StoreManifest,
 } from './manifest.ts';
 import { ParkedSandboxes } from './parked-sandboxes.ts';
@@ -177,22 +178,21 @@ export class StoreCollector {
       const { id, files } = manifest;
       const keys = this.#keys.tenant(manifest.tenant);
       for (const file of files) {
-        const checkOne = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
+        const checkOne = async ({ name, length, where }: StoredObject, signal: AbortSignal) => {
           const path = chunkPath(keys, name);
           if (!checked.has(path))
             checked.set(
               path,
               isThorough
-                ? await this.#read(manifest, name, chunkLength(file, index), signal)
+                ? await this.#read(manifest, name, length, signal)
                 : there.has(path)
                   ? undefined
                   : `the chunk ${name} is missing`,
             );
           const problem = checked.get(path);
-          if (problem !== undefined)
-            problems.push({ snapshot: id, problem: `${file.part} at ${index * CHUNK_BYTES}: ${problem}` });
+          if (problem !== undefined) problems.push({ snapshot: id, problem: `${where}: ${problem}` });
         };
-        await forEachAtOnce(file.chunks, MAX_REQUESTS, checkOne, signal);
+        await forEachAtOnce(objectsOf(file), MAX_REQUESTS, checkOne, signal);
       }
     }
     return { snapshots, images, chunks: checked.size, problems };
@@ -218,9 +218,9 @@ export class StoreCollector {
       tenants.set(manifest.tenant, own);
       own.snapshots += isImage ? 0 : 1;
       for (const file of manifest.files)
-        for (const [index, name] of file.chunks) {
+        for (const { name, length } of objectsOf(file)) {
           own.names.add(name);
-          contentBytes += chunkLength(file, index);
+          contentBytes += length;
         }
     }
     const byTenant = [...tenants].map(([tenant, { snapshots, names }]) => ({
@@ -256,7 +256,7 @@ export class StoreCollector {
 
   *#pathsOf({ tenant, files }: StoreManifest): Generator<string> {
     const keys = this.#keys.tenant(tenant);
-    for (const { chunks } of files) for (const [, name] of chunks) yield chunkPath(keys, name);
+    for (const file of files) for (const { name } of objectsOf(file)) yield chunkPath(keys, name);
   }
 
   /** Undefined: it is as it should be. */

@@ -27,6 +27,8 @@ const owner = z.object({ id: z.string() });
 const snapshots = z.object({ snapshots: z.array(snapshot) });
 
 export type Asked = { readonly host: Host; readonly found: HostAnswer | undefined };
+/** `silent`: hosts that may have it, too. */
+type Search = { readonly located: Located | undefined; readonly silent: readonly Host[] };
 type Located = { readonly host: Host; readonly vcpus: number; readonly memoryMib: number };
 
 export class E2bHosts {
@@ -114,9 +116,9 @@ export class E2bHosts {
   }
 
   /** The host that has a snapshot, by its id or name, as the client may see it. RefusedCaller. */
-  async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Located | undefined> {
+  async locate(request: Pick<IncomingMessage, 'headers'>, nameOrId: string): Promise<Search> {
     const isSnapshot = SNAPSHOT_ID.test(nameOrId);
-    if (!isSnapshot && !SNAPSHOT_NAME.test(nameOrId)) return undefined;
+    if (!isSnapshot && !SNAPSHOT_NAME.test(nameOrId)) return { located: undefined, silent: [] };
     using memory = this.#limits.acquire(await this.find(request, AbortSignal.timeout(FIND_MS)));
     const authorization = toAuthorization(request);
     const headers = [
@@ -125,18 +127,21 @@ export class E2bHosts {
     ];
     const path = isSnapshot ? `/snapshots/${nameOrId}` : `/snapshots?name=${encodeURIComponent(nameOrId)}`;
     const limit = AbortSignal.timeout(ASK_MS);
+    const silent: Host[] = [];
     const asked = await Promise.all(
       this.hosts().map(async (host) => {
         const rest = { method: 'GET', path, headers };
         const found = await this.#connections
           .send(host, rest, undefined, limit, memory)
           .catch(() => undefined);
-        if (found?.answer.statusCode !== 200) return [];
+        const status = found?.answer.statusCode ?? 500;
+        if (status >= 500) silent.push(host);
+        if (found === undefined || status !== 200) return [];
         const first = isSnapshot ? readAnswer(snapshot, found) : readAnswer(snapshots, found)?.snapshots[0];
         return first === undefined ? [] : [{ host, vcpus: first.vcpus, memoryMib: first.memory_mib }];
       }),
     );
-    return asked.flat()[0];
+    return { located: asked.flat()[0], silent };
   }
 }
 

@@ -111,7 +111,7 @@ export class E2bTemplates {
       const { vcpus, memoryMib } = built.value;
       return { vcpus, memoryMib, on: built.host.name };
     }
-    const located = await this.#deps.hosts.locate(request, text);
+    const located = await this.#locate(request, text);
     if (located === undefined) return SNAPSHOT_ID.test(text) ? undefined : any;
     const { host, vcpus, memoryMib } = located;
     return { vcpus, memoryMib, on: host.name };
@@ -158,7 +158,14 @@ export class E2bTemplates {
       if (newest !== undefined) return newest.host;
       await this.#assertKnown(request, text, silent);
     }
-    return (await hosts.locate(request, text))?.host ?? hosts.any();
+    return (await this.#locate(request, text))?.host ?? hosts.any();
+  }
+
+  /** A snapshot and its host. RefusedCaller; else as `#assertKnown`. */
+  async #locate(request: IncomingMessage, text: string) {
+    const { located, silent } = await this.#deps.hosts.locate(request, text);
+    if (located === undefined) await this.#assertKnown(request, text, silent);
+    return located;
   }
 
   /** RefusedCaller. */
@@ -178,7 +185,7 @@ export class E2bTemplates {
   }
 
   /**
-   * Nothing else may take the place of a template whose host does not answer, such as an image of that name. AppError
+   * Nothing else may take the place of what a host has that does not answer, such as an image of that name. AppError
    * upstream, unless the name is that of a profile, which no template has.
    */
   async #assertKnown(request: IncomingMessage, text: string, [silent]: readonly Host[]): Promise<void> {
@@ -190,7 +197,7 @@ export class E2bTemplates {
     if (asked.some(isNamed)) return;
     throw new AppError(
       'upstream',
-      `the host ${silent.name} does not answer, and may have the template ${text}`,
+      `the host ${silent.name} does not answer, and may have the template or snapshot ${text}`,
     );
   }
 

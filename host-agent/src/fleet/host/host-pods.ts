@@ -13,6 +13,7 @@ import {
   type PlacePod,
   readPlacePod,
   readPodName,
+  TAKES_CHANGES,
   toPodName,
 } from '../kubernetes/pods.ts';
 import type { SealedPlace } from '../place-header.ts';
@@ -178,9 +179,12 @@ export class HostPods {
   }
 
   /** How far this host is with what the sandbox has sent ahead. */
-  async setFetched(pod: PlacePod, state: Fetched): Promise<void> {
+  async setFetched(pod: PlacePod, state: Fetched, takesChanges: boolean): Promise<void> {
     const reason = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
-    await this.#setConditions(pod, [{ type: FETCHED, status: state === 'ready' ? 'True' : 'False', reason }]);
+    await this.#setConditions(pod, [
+      { type: FETCHED, status: state === 'ready' ? 'True' : 'False', reason },
+      ...(takesChanges ? [{ type: TAKES_CHANGES, status: 'True', reason: 'Version' }] : []),
+    ]);
   }
 
   async #setConditions(

@@ -1,6 +1,6 @@
 // What the node agent needs of this host: its sandboxes and its table of places.
 import type { PlacedSize } from '../../http/index.ts';
-import type { Fetched } from '../kubernetes/pods.ts';
+import type { Arrival, Fetched } from '../kubernetes/pods.ts';
 import type { PlaceRecord } from './decide.ts';
 
 export type TakeoverConditions = {
@@ -25,9 +25,11 @@ export interface LocalSandboxes {
   /** The departure of one that runs, and whose copy another host can fetch. */
   copiedOf(id: string): string | undefined;
   /** How far the host is where that one will go on. */
-  noteArrival(id: string, move: string, state: Fetched): void;
+  noteArrival(id: string, arrival: Arrival): void;
   /** Fetches what another host has sent of one that runs there. Resolves when that is over. AppError. */
   prefetch(id: string, move: string, conditions: Pick<TakeoverConditions, 'assertFits'>): Promise<void>;
+  /** Whether this version takes changes of what it has fetched ahead. */
+  readonly takesChanges: boolean;
   /** Undefined: nothing is known of that move. */
   prefetchOf(id: string, move: string): Fetched | undefined;
   /** Of those that are fetched ahead. */

@@ -59,7 +59,7 @@ export class Takeovers {
   async follow(id: string): Promise<void> {
     const { pods, records, sandboxes } = this.#deps;
     const pod = pods.find(id, records.get(id)?.uid);
-    if (pod?.arrival !== undefined) sandboxes.noteArrival(id, pod.arrival.move, pod.arrival.state);
+    if (pod?.arrival !== undefined) sandboxes.noteArrival(id, pod.arrival);
     const isComing = pod?.move !== undefined && !pod.isDeleting && pod.phase === 'Pending';
     if (!isComing || this.isRefused(pod.uid)) await sandboxes.forgetPrefetch(id);
   }
@@ -101,7 +101,8 @@ export class Takeovers {
     const pod = pods.find(id);
     if (pod?.move === undefined || pod.isAhead !== true || pod.isDeleting) return;
     const state = sandboxes.prefetchOf(id, pod.move);
-    if (state !== undefined && state !== pod.fetched) await pods.setFetched(pod, state);
+    if (state !== undefined && state !== pod.fetched)
+      await pods.setFetched(pod, state, sandboxes.takesChanges);
   }
 
   async #refuse(pod: PlacePod, code: string): Promise<void> {

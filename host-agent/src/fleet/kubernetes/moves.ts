@@ -9,7 +9,7 @@ import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
 import type { PlacePosts } from './place-posts.ts';
-import { ARRIVAL, NOT_TAKEN, type PlacePod, toOpened, toPod, toPodName } from './pods.ts';
+import { ARRIVAL, NOT_TAKEN, type PlacePod, toArrival, toOpened, toPod, toPodName } from './pods.ts';
 
 /** Hosts that could not take one are asked again after as many sweeps. */
 const FORGIVEN_AFTER = 10;
@@ -132,14 +132,15 @@ export class Moves {
   /** Opens a place when its sandbox is offered; until then, tells the host that it leaves how far the other one is. */
   #follow(source: PlacePod, arrival: PlacePod): void {
     const { seal } = this.#deps;
-    const { fetched, move } = arrival;
+    const { fetched: state, move = '', takesChanges = false } = arrival;
     if (source.leaves !== undefined) {
       this.#patch(arrival, toOpened(arrival, seal));
       return;
     }
-    const isNew = source.arrival?.move !== move || source.arrival?.state !== fetched;
-    if (fetched === undefined || !isNew) return;
-    const annotations = { [ARRIVAL]: `${move} ${fetched}` };
+    if (state === undefined) return;
+    const text = toArrival({ move, state, takesChanges });
+    if (source.arrival !== undefined && toArrival(source.arrival) === text) return;
+    const annotations = { [ARRIVAL]: text };
     this.#patch(source, { metadata: { uid: source.uid, annotations } });
   }
 

@@ -42,6 +42,10 @@ export const LEAVING = 'sandboxd.dev/Leaving';
 export const COPIED = 'sandboxd.dev/Copied';
 /** Condition of a pod that is placed ahead: how far its host is. */
 export const FETCHED = 'sandboxd.dev/Fetched';
+/** Condition of such a pod: its host takes changes of what it has fetched. Those of earlier versions do not say so. */
+export const TAKES_CHANGES = 'sandboxd.dev/TakesChanges';
+/** Third word of ARRIVAL. */
+const CHANGES = 'changes';
 const MOVE_CHARS = 8;
 
 /** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`; where it arrives, the move follows: `sbx-4l76gs19v8lc6-1f6b02c9`. */
@@ -158,6 +162,9 @@ export const NOT_TAKEN = 'NotTaken';
 /** `over`: it is not fetched ahead any more, or cannot be. */
 export type Fetched = 'fetching' | 'ready' | 'over';
 
+/** How far the host is that fetches ahead, and whether it takes changes of what it has fetched. */
+export type Arrival = { readonly move: string; readonly state: Fetched; readonly takesChanges: boolean };
+
 export type PlacePod = Place & {
   readonly phase: string;
   /** Of the phase. */
@@ -176,11 +183,12 @@ export type PlacePod = Place & {
   /** Its sandbox runs, and has sent a copy ahead: the name of the move. */
   readonly copied?: string | undefined;
   /** Of a place that is left: how far the other host is. */
-  readonly arrival?: { readonly move: string; readonly state: Fetched } | undefined;
+  readonly arrival?: Arrival | undefined;
   /** It is for a sandbox that still runs at another host. */
   readonly isAhead?: boolean;
   /** How far its host is with what was sent ahead. */
   readonly fetched?: Fetched | undefined;
+  readonly takesChanges?: boolean;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
   readonly unschedulable?: string | undefined;
 };
@@ -214,7 +222,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     leaves: findMove(pod, LEAVING),
     copied: findMove(pod, COPIED),
     arrival: readArrival(annotations[ARRIVAL]),
-    ...(isAhead && { isAhead, fetched: findFetched(pod) }),
+    ...(isAhead && { isAhead, fetched: findFetched(pod), takesChanges: takesChanges(pod) }),
     unschedulable: findUnschedulable(pod),
   };
 }
@@ -250,14 +258,24 @@ function findFetched({ status }: Pod): Fetched | undefined {
   return readFetched(status.conditions.find(({ type }) => type === FETCHED)?.reason?.toLowerCase());
 }
 
+function takesChanges({ status }: Pod): boolean {
+  return status.conditions.some(({ type, status }) => type === TAKES_CHANGES && status === 'True');
+}
+
 function readFetched(text: string | undefined): Fetched | undefined {
   return text === 'fetching' || text === 'ready' || text === 'over' ? text : undefined;
 }
 
-function readArrival(text: string | undefined): PlacePod['arrival'] {
-  const [move = '', state] = text?.split(' ') ?? [];
+/** As `readArrival` reads it, also in earlier versions. */
+export function toArrival({ move, state, takesChanges }: Arrival): string {
+  return [move, state, ...(takesChanges ? [CHANGES] : [])].join(' ');
+}
+
+function readArrival(text: string | undefined): Arrival | undefined {
+  const [move = '', state, form] = text?.split(' ') ?? [];
   const fetched = readFetched(state);
-  return fetched === undefined || !/^[0-9a-f]{8}$/.test(move) ? undefined : { move, state: fetched };
+  if (fetched === undefined || !/^[0-9a-f]{8}$/.test(move)) return undefined;
+  return { move, state: fetched, takesChanges: form === CHANGES };
 }
 
 function findUnschedulable({ status }: Pod): string | undefined {

@@ -2,7 +2,7 @@
 // must succeed, and both end in bounded time; what was not sent or fetched by then is sent and fetched after the pause.
 import { firstLine } from '../../lib/errors.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { type CopyDeps, copyAhead } from './copy-ahead.ts';
+import { type CopyDeps, copyAhead, type KeptCopy } from './copy-ahead.ts';
 import { parkedId } from './parked.ts';
 import type { PrefetchState } from './prefetches.ts';
 
@@ -20,12 +20,23 @@ export type MoveTimes = {
   readonly fetchedMs?: number;
   /** For its sandbox. */
   readonly keptMs?: number;
+  /** From the pause until what no host has claimed is offered whole. */
+  readonly wholeMs?: number;
+};
+
+/** `move`: the beginning of the departure; `takesChanges`: not only whole chunks. */
+export type Arrival = {
+  readonly move: string;
+  readonly state: PrefetchState;
+  readonly takesChanges: boolean;
 };
 
 type Waiting = {
   readonly departure: string;
+  copy: KeptCopy | undefined;
   /** Of the fetch, as the fleet says. */
   state: PrefetchState | undefined;
+  takesChanges: boolean;
   wake: () => void;
 };
 
@@ -47,10 +58,28 @@ export class Ahead {
     return this.#waiting.get(id)?.departure;
   }
 
-  /** How far the host is where it will go on. `move`: the beginning of the departure. */
-  note(id: string, move: string, state: PrefetchState): void {
+  /** Of each part, what its next host has; undefined unless that one has all of it, and takes changes. */
+  basesOf(id: string): KeptCopy['bases'] | undefined {
+    const { copy, state, takesChanges = false } = this.#waiting.get(id) ?? {};
+    return state === 'ready' && takesChanges ? copy?.bases : undefined;
+  }
+
+  /** Frees the disk space of the copy that is kept; false: there is none. */
+  async dropCopy(id: string): Promise<boolean> {
     const waiting = this.#waiting.get(id);
-    if (waiting === undefined || !waiting.departure.startsWith(move) || waiting.state === state) return;
+    const copy = waiting?.copy;
+    if (waiting === undefined || copy === undefined) return false;
+    waiting.copy = undefined;
+    await copy[Symbol.asyncDispose]();
+    return true;
+  }
+
+  /** How far the host is where it will go on. */
+  note(id: string, { move, state, takesChanges }: Arrival): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting?.departure.startsWith(move) !== true) return;
+    waiting.takesChanges = takesChanges;
+    if (waiting.state === state) return;
     waiting.state = state;
     waiting.wake();
   }
@@ -64,9 +93,12 @@ export class Ahead {
     const { id } = sandbox;
     const { placedMs = PLACED_MS, fetchedMs = FETCHED_MS } = times;
     const isNamed = isPlaced && placedMs > 0;
-    const isThere = await copyAhead(sandbox, departure, { ...this.#deps, isNamed }, signal);
-    if (!isNamed || !isThere) return;
-    const waiting: Waiting = { departure, state: undefined, wake: () => undefined };
+    const copy = await copyAhead(sandbox, departure, { ...this.#deps, isNamed }, signal);
+    if (copy === undefined) return;
+    const waiting: Waiting = {
+      ...{ departure, copy, state: undefined, takesChanges: false },
+      wake: () => undefined,
+    };
     this.#waiting.set(id, waiting);
     onChange(id);
     const startedAt = performance.now();
@@ -85,9 +117,10 @@ export class Ahead {
 
   /** Never rejects; what stays in the store is collected. */
   async end(id: string): Promise<void> {
-    const departure = this.departureOf(id);
+    const { departure, copy } = this.#waiting.get(id) ?? {};
     if (departure === undefined) return;
     this.#waiting.delete(id);
+    await copy?.[Symbol.asyncDispose]();
     const { store, log } = this.#deps;
     await store.ahead
       .remove(parkedId(id, departure), AbortSignal.timeout(REMOVE_MS))

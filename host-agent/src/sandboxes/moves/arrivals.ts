@@ -8,7 +8,7 @@ import type { Owner } from '../../keys/index.ts';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
-import type { StoreManifest } from '../../snapshot-store/index.ts';
+import { diskBytesOf, type StoreManifest } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { asNoSpace } from '../admission.ts';
 import { noSandbox, type SandboxRecord } from '../record.ts';
@@ -19,7 +19,6 @@ import { Sandbox } from '../sandbox.ts';
 import { pausedDir } from '../saved/paused.ts';
 import { heldPolicyOf } from '../secret-hosts.ts';
 import { storedBytesIn } from '../sleep/stored.ts';
-import { sizeOf } from '../stored/description.ts';
 import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
 import type { ParkedSandbox } from '../types.ts';
@@ -317,9 +316,7 @@ export class Arrivals {
 
 /** Disk space of what files that were fetched ahead do not have. */
 function missingBytes(manifest: StoreManifest, content: Prefetched['content'] = new Map()): number {
-  const files = manifest.files.map(({ part, chunks, ...file }) => {
-    const has = content.get(part);
-    return { part, ...file, chunks: chunks.filter(([index]) => has?.has(index) !== true) };
-  });
-  return sizeOf({ ...manifest, files });
+  const missing = (file: StoreManifest['files'][number]) =>
+    diskBytesOf(file, (index) => content.get(file.part)?.has(index) === true);
+  return manifest.files.reduce((sum, file) => sum + missing(file), 0);
 }

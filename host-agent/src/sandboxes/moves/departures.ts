@@ -9,30 +9,20 @@
 // From `offered` on, the claim alone says whose it is: it is written where there is none, and never removed, so that a
 // manifest that a server writes late is of no use to any host.
 import { randomBytes, randomUUID } from 'node:crypto';
-import { AppError, firstLine } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import type { SentChunks } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
 import { movingSandbox } from '../record.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { PARTS } from '../saved/archive/format.ts';
 import type { Sleep } from '../sleep/sleep.ts';
 import { Ahead, type MoveTimes } from './ahead.ts';
 import type { CopyDeps } from './copy-ahead.ts';
-import { describeParked, openParkedFiles, parkedId } from './parked.ts';
+import { assertStore, type DepartureRecord } from './departure-record.ts';
+import { parkedId } from './parked.ts';
+import { uploadParked } from './upload-parked.ts';
+import { WholeOffers } from './whole-offers.ts';
 
 const POLL_MS = 3000;
-
-export type DepartureRecord = {
-  /** Tells this departure from others of the same sandbox. */
-  readonly departure: string;
-  /** With which this host claims it. */
-  readonly token: string;
-  readonly phase: 'sending' | 'offered';
-  readonly wasRunning: boolean;
-  readonly atMs: number;
-  /** Name of the snapshot store that has it. */
-  readonly store?: string;
-};
 
 export type DeparturesDeps = CopyDeps & {
   readonly records: Table<DepartureRecord>;
@@ -60,11 +50,13 @@ export class Departures {
   readonly #listeners = new Set<(id: string) => void>();
   /** Of those that run. */
   readonly ahead: Ahead;
+  readonly #whole: WholeOffers;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
 
   constructor(deps: DeparturesDeps) {
     this.#deps = deps;
+    this.#whole = new WholeOffers({ ...deps, afterMs: deps.aheadTimes?.wholeMs });
     this.ahead = new Ahead({ ...deps, onChange: (id) => this.#changed(id), times: deps.aheadTimes });
   }
 
@@ -85,6 +77,7 @@ export class Departures {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
     await Promise.allSettled([...this.#sending.values()].map(({ done }) => done));
     await this.#polling;
+    await this.#whole.stop();
   }
 
   get(id: string): DepartureRecord | undefined {
@@ -147,13 +140,15 @@ export class Departures {
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
+      using _paused = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
-      await this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+      await this.#pause(sandbox, signal);
       this.#deps.context.faults.reach('move.paused');
       const send = (stop: AbortSignal): Promise<SentChunks> =>
         this.#send(sandbox, departure, sending.wasRunning, AbortSignal.any([signal, stop]));
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
-      const sent = { sandbox: id, sentBytes, durationMs: Math.round(performance.now() - pausedAt) };
+      const inPages = this.#deps.records.get(id)?.hasChanges === true;
+      const sent = { sandbox: id, sentBytes, inPages, durationMs: Math.round(performance.now() - pausedAt) };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);
@@ -163,6 +158,16 @@ export class Departures {
       this.#changed(id);
       await ended;
     }
+  }
+
+  /** What is kept of the copy may take the disk space that this needs. */
+  async #pause(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+    const pause = () => this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+    await pause().catch(async (error: unknown) => {
+      const isFull = isAppError(error) && error.code === 'exhausted';
+      if (!isFull || !(await this.ahead.dropCopy(sandbox.id))) throw error;
+      await pause();
+    });
   }
 
   async #send(
@@ -185,25 +190,21 @@ export class Departures {
     // Changes that were made before are in what is sent; later ones are refused.
     await sandbox.changes.add(() => records.put(id, record));
     context.faults.reach('move.recorded');
-    const { files, needsResync } = await openParkedFiles(sandbox, context.faults);
-    const description = await describeParked(id, sandbox.record, files, { needsResync, wasRunning });
-    const uploaded = await store.upload(
-      {
-        id: parkedId(id, departure),
-        tenant: sandbox.record.owner?.tenant,
-        description,
-        files: PARTS.map((part) => ({ part, path: files[part] })),
-        beforeManifest: async () => {
-          signal.throwIfAborted();
-          context.faults.reach('move.sent');
-          await records.put(id, { ...record, phase: 'offered' });
-          // Also a host that loses its power must know.
-          await records.flush();
-          context.faults.reach('move.offered');
-        },
-      },
-      signal,
-    );
+    const bases = this.ahead.basesOf(id);
+    const beforeManifest = async (): Promise<void> => {
+      signal.throwIfAborted();
+      context.faults.reach('move.sent');
+      await records.put(id, {
+        ...record,
+        phase: 'offered',
+        ...(bases !== undefined && { hasChanges: true }),
+      });
+      // Also a host that loses its power must know.
+      await records.flush();
+      context.faults.reach('move.offered');
+    };
+    const upload = { sandbox, departure, wasRunning, bases, beforeManifest };
+    const uploaded = await uploadParked(upload, this.#deps, signal);
     context.faults.reach('move.published');
     return uploaded;
   }
@@ -228,6 +229,7 @@ export class Departures {
     const sending = this.#sending.get(id);
     sending?.abort.abort(new AppError('cancelled', `sandbox ${id} stays on this host`));
     await sending?.done;
+    await this.#whole.end(id);
     const record = records.get(id);
     if (record?.phase === 'offered') {
       assertStore(record, store.name, id);
@@ -264,6 +266,7 @@ export class Departures {
     const record = records.get(id);
     if (record === undefined) return;
     const parked = parkedId(id, record.departure);
+    await this.#whole.end(id);
     const object = `claims/${parked} in ${store.name}`;
     if ((await store.read(parked)) === undefined)
       throw new AppError(
@@ -302,7 +305,11 @@ export class Departures {
           parkedId(id, record.departure),
           AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(10_000)]),
         );
-        if (holder === undefined || records.get(id)?.departure !== record.departure) continue;
+        if (records.get(id)?.departure !== record.departure) continue;
+        if (holder === undefined) {
+          this.#whole.look(sandbox, record);
+          continue;
+        }
         // Its own claim: a return was cut off.
         if (store.parked.isBack(holder, record.token)) await this.takeBack(sandbox);
         else await this.#moved(sandbox);
@@ -316,6 +323,7 @@ export class Departures {
   /** Its files in the store are for the other host to remove: it may need them again after a crash. */
   async #moved(sandbox: Sandbox): Promise<void> {
     const { records, forget } = this.#deps;
+    await this.#whole.end(sandbox.id);
     if (!sandbox.isGone) await forget(sandbox, () => records.remove(sandbox.id));
   }
 }
@@ -324,15 +332,4 @@ async function markToResume(sandbox: Sandbox): Promise<void> {
   const { record } = sandbox;
   if (record.paused === undefined) return;
   await sandbox.replaceRecord({ ...record, paused: { ...record.paused, isToResume: true } });
-}
-
-/** AppError conflict: another store says whose it is. */
-export function assertStore({ store }: DepartureRecord, own: string | undefined, id: string): void {
-  if (own !== undefined && (store === undefined || store === own)) return;
-  const which = store === undefined ? '' : ` ${store}`;
-  throw new AppError(
-    'conflict',
-    `sandbox ${id} was offered to other hosts in the snapshot store${which}, which this host is not set to use; ` +
-      'it stays paused until the settings name that store again (snapshot_store)',
-  );
 }

@@ -13,10 +13,12 @@ import { RetryQueue } from '../stored/retry-queue.ts';
 import type { Operations } from '../sweeps.ts';
 import type { ParkedSandbox } from '../types.ts';
 import { type ArrivalConditions, Arrivals, type Arrived } from './arrivals.ts';
-import { assertStore, Departures } from './departures.ts';
+import { assertStore } from './departure-record.ts';
+import { Departures } from './departures.ts';
 import { Drain } from './drain.ts';
 import { Offers } from './offers.ts';
 import { Prefetches } from './prefetches.ts';
+import { RightOfWay } from './right-of-way.ts';
 import type { MoveTables } from './tables.ts';
 
 const RESUMES_AT_ONCE = 4;
@@ -49,6 +51,8 @@ export class Moves {
   readonly prefetches: Prefetches | undefined;
   readonly offers: Offers | undefined;
   readonly drain: Drain;
+  /** For a sandbox that arrives, until it runs. */
+  readonly rightOfWay = new RightOfWay();
   readonly #departed: MoveTables['departures'];
   /** The oldest first. */
   readonly #left = new Map<string, { readonly owner: Owner | undefined; readonly untilMs: number }>();
@@ -84,6 +88,7 @@ export class Moves {
       shared &&
       new Departures({
         ...{ context, store: shared.store, records: tables.departures, sleep, find, track, log },
+        rightOfWay: this.rightOfWay,
         save: (sandbox, signal) => {
           const endVm = () => sleep.endVm(sandbox);
           return saveTemporarily(sandbox, { context, admission, endVm }, signal);
@@ -97,7 +102,11 @@ export class Moves {
       });
     const assertOpen = (): void => this.drain.assertOpen();
     this.prefetches =
-      shared && new Prefetches({ context, shared, assertOpen, track, log, keptMs: moveTimes?.keptMs });
+      shared &&
+      new Prefetches({
+        ...{ context, shared, assertOpen, track, log, keptMs: moveTimes?.keptMs },
+        rightOfWay: this.rightOfWay,
+      });
     this.arrivals =
       this.prefetches &&
       shared &&

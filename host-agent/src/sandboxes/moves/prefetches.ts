@@ -15,6 +15,7 @@ import { removeSaved, snapshotsRoot, unfinishedDir } from '../saved/saved-guest.
 import { sizeOf } from '../stored/description.ts';
 import type { SharedDeps } from '../stored/shared.ts';
 import { type Parked, readParked } from './parked.ts';
+import type { RightOfWay } from './right-of-way.ts';
 
 /** Each fetches with as many connections as any download. */
 const MAX_FETCHING = 4;
@@ -36,6 +37,7 @@ type PrefetchesDeps = {
   readonly assertOpen: () => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
   readonly log: Logger;
+  readonly rightOfWay: RightOfWay;
   readonly keptMs?: number | undefined;
 };
 
@@ -184,7 +186,10 @@ export class Prefetches {
 
   async #write(own: Prefetch, copy: StoreManifest, signal: AbortSignal): Promise<number> {
     const files = filesIn(own.dir);
-    const { bytes } = await this.#deps.shared.store.download(copy, files, signal, { content: own.content });
+    const { shared, rightOfWay } = this.#deps;
+    const giveWay = () => rightOfWay.give();
+    const { bytes } = await shared.store.download(copy, files, signal, { content: own.content, giveWay });
+    await giveWay();
     own.checksums = await ChunkChecksums.of(files.memory, signal);
     for (const path of Object.values(files)) await flush(path);
     signal.throwIfAborted();

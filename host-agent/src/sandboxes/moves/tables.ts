@@ -1,7 +1,7 @@
 // Tables of the registry that sandboxes between two hosts need.
 import type { Table } from '../../store/store.ts';
 import type { ArrivalRecord } from './arrivals.ts';
-import type { DepartureRecord } from './departures.ts';
+import type { DepartureRecord } from './departure-record.ts';
 import type { DrainRecord } from './drain.ts';
 
 export type MoveTables = {

@@ -16,6 +16,7 @@ import type { Guest } from '../../guest/guest.ts';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import type { Faults } from '../../lib/faults.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
+import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import {
   type PausedManifest,
@@ -145,15 +146,18 @@ async function describe(
   const { memoryPath, changesPath, statePath } = written;
   const relative = (path: string) => path.slice(dir.length + 1);
   const own = join(dir, String(generation));
-  let checksumsPath = before?.checksumsPath;
-  if (changesPath === undefined || checksumsPath === undefined) {
+  const computeChecksums = async (): Promise<string> => {
+    if (changesPath !== undefined && before !== undefined) return before.checksumsPath;
     const path = join(own, CHECKSUMS_FILE);
     await (await ChunkChecksums.of(memoryPath, signal)).store(path);
     await flush(path);
-    checksumsPath = relative(path);
-  }
-  await Promise.all([flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
+    return relative(path);
+  };
+  // The guest is paused meanwhile: the disk works while this process computes.
+  const computing = computeChecksums();
+  await everyOne([computing, flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
   await flush(own);
+  const checksumsPath = await computing;
   const layer = await stat(layerPath);
   const memory = await stat(memoryPath);
   return {

@@ -2,6 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import { PAUSED_FORMAT, writePaused } from './paused-manifest.ts';
 import { flush } from './save.ts';
@@ -40,7 +41,8 @@ export async function placePaused({
     join(own, 'checksums'),
   ];
   await (checksums ?? (await ChunkChecksums.of(memoryPath, signal))).store(checksumsPath);
-  for (const path of [memoryPath, statePath, checksumsPath, layerPath, own]) await flush(path);
+  await everyOne([memoryPath, statePath, checksumsPath, layerPath].map(flush));
+  await flush(own);
   const [memory, layer] = [await stat(memoryPath), await stat(layerPath)];
   const relative = (name: string): string => `${FIRST_GENERATION}/${name}`;
   await writePaused(dir, {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Owner } from '../../keys/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { CHUNK_BYTES, type StoreManifest } from '../../snapshot-store/index.ts';
+import { diskBytesOf, type StoreManifest } from '../../snapshot-store/index.ts';
 import { archiveManifestSchema, PARTS } from '../saved/archive/format.ts';
 import { checkSizes } from '../saved/archive/read-archive.ts';
 import { describeArchive } from '../saved/archive/write-archive.ts';
@@ -71,7 +71,7 @@ export function readDescription({ id, tenant, description, files }: StoreManifes
 
 /** Disk space of its files before anything is written to them. */
 export function sizeOf({ files }: StoreManifest): number {
-  return files.reduce((sum, { chunks }) => sum + chunks.length * CHUNK_BYTES, 0);
+  return files.reduce((sum, file) => sum + diskBytesOf(file), 0);
 }
 
 /** The record that it has on a host that fetched it. */

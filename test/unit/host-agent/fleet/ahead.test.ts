@@ -7,6 +7,8 @@ import {
   LEAVING,
   readPlacePod,
   SEAL,
+  TAKES_CHANGES,
+  toArrival,
   toOpened,
   toPod,
 } from '../../../../host-agent/src/fleet/kubernetes/pods.ts';
@@ -48,7 +50,18 @@ t.test('how far a host is', (t) => {
     undefined,
     undefined,
   ]);
-  t.same(read({ [ARRIVAL]: '01234567 ready' })?.arrival, { move: '01234567', state: 'ready' });
+  const ready = { move: '01234567', state: 'ready' } as const;
+  for (const [text, takesChanges] of [
+    ['01234567 ready', false],
+    ['01234567 ready changes', true],
+    ['01234567 ready later', false],
+  ] as const)
+    t.same(read({ [ARRIVAL]: text })?.arrival, { ...ready, takesChanges }, text);
+  for (const takesChanges of [false, true])
+    t.match(read({ [ARRIVAL]: toArrival({ ...ready, takesChanges }) })?.arrival, { takesChanges });
+  const takes = (status: string) => read({}, [{ type: TAKES_CHANGES, status, reason: '' }])?.takesChanges;
+  t.same(['True', 'False', 'true'].map(takes), [true, false, false]);
+  t.equal(read()?.takesChanges, false, 'a host of an earlier version');
   for (const text of ['', 'ready', '0123 ready', '01234567 later', `${'0'.repeat(100_000)} ready`])
     t.equal(read({ [ARRIVAL]: text })?.arrival, undefined);
   t.end();

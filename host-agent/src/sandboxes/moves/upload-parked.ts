@@ -1,0 +1,38 @@
+// Sends a paused sandbox to the snapshot store, whole or as changes of a copy that was sent before.
+import type { SentChunks } from '../../snapshot-store/index.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { PARTS } from '../saved/archive/format.ts';
+import type { CopyDeps, KeptCopy } from './copy-ahead.ts';
+import { describeParked, openParkedFiles, parkedId } from './parked.ts';
+
+type ParkedUpload = {
+  /** Its VMM has ended. */
+  readonly sandbox: Sandbox;
+  readonly departure: string;
+  readonly wasRunning: boolean;
+  /** Undefined: all chunks are named, as every version reads it. */
+  readonly bases: KeptCopy['bases'] | undefined;
+  /** All is there; what makes it exist follows. */
+  readonly beforeManifest: () => Promise<void>;
+};
+
+/** AppError as of the store's `upload`. */
+export async function uploadParked(
+  { sandbox, departure, wasRunning, bases, beforeManifest }: ParkedUpload,
+  { store, context }: Pick<CopyDeps, 'store' | 'context'>,
+  signal: AbortSignal,
+): Promise<SentChunks> {
+  const { id, record } = sandbox;
+  const { files, needsResync } = await openParkedFiles(sandbox, context.faults);
+  const description = await describeParked(id, record, files, { needsResync, wasRunning });
+  return await store.upload(
+    {
+      id: parkedId(id, departure),
+      tenant: record.owner?.tenant,
+      description,
+      files: PARTS.map((part) => ({ part, path: files[part], base: bases?.get(part) })),
+      beforeManifest,
+    },
+    signal,
+  );
+}

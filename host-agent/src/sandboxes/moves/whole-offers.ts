@@ -1,0 +1,75 @@
+// Sandboxes that are offered as changes of a copy, which hosts of earlier versions refuse. The host that was to take
+// one may end before it does: what none has claimed after a while is offered whole, for every host.
+import { AppError, firstLine } from '../../lib/errors.ts';
+import type { Sandbox } from '../sandbox.ts';
+import type { CopyDeps } from './copy-ahead.ts';
+import type { DepartureRecord } from './departure-record.ts';
+import { parkedId } from './parked.ts';
+import { uploadParked } from './upload-parked.ts';
+
+/** A host that has the copy has claimed it long before. */
+const AFTER_MS = 30_000;
+
+type WholeOffersDeps = Pick<CopyDeps, 'store' | 'context' | 'track' | 'log'> & {
+  readonly afterMs?: number | undefined;
+};
+
+export class WholeOffers {
+  readonly #deps: WholeOffersDeps;
+  readonly #running = new Map<string, { readonly abort: AbortController; readonly done: Promise<void> }>();
+  /** Departures. After a restart of the daemon they are sent again, which sends no chunks. */
+  readonly #whole = new Set<string>();
+
+  constructor(deps: WholeOffersDeps) {
+    this.#deps = deps;
+  }
+
+  /** Begins with one that no host has claimed, if it is time. */
+  look(sandbox: Sandbox, { departure, hasChanges, atMs, wasRunning }: DepartureRecord): void {
+    const { afterMs = AFTER_MS, track, log } = this.#deps;
+    const { id } = sandbox;
+    if (hasChanges !== true || this.#whole.has(departure) || this.#running.has(id)) return;
+    if (Date.now() - atMs < afterMs) return;
+    const abort = new AbortController();
+    const send = (stop: AbortSignal) =>
+      this.#send(sandbox, { departure, wasRunning }, AbortSignal.any([abort.signal, stop]));
+    const done = track((stop) => sandbox.snapshotQueue.add(() => send(stop)))
+      .catch((error: unknown) => {
+        if (!abort.signal.aborted)
+          log.warn({ sandbox: id, reason: firstLine(error) }, 'a paused sandbox is not offered whole yet');
+      })
+      .finally(() => this.#running.delete(id));
+    this.#running.set(id, { abort, done });
+  }
+
+  /** It is not offered by this host any more. */
+  async end(id: string): Promise<void> {
+    const running = this.#running.get(id);
+    running?.abort.abort(new AppError('cancelled', `sandbox ${id} is not offered any more`));
+    await running?.done;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#running.keys()].map((id) => this.end(id)));
+  }
+
+  async #send(
+    sandbox: Sandbox,
+    { departure, wasRunning }: Pick<DepartureRecord, 'departure' | 'wasRunning'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { store, log } = this.#deps;
+    const { id } = sandbox;
+    signal.throwIfAborted();
+    // One that a host has claimed is that host's to remove.
+    const beforeManifest = async (): Promise<void> => {
+      const holder = await store.parked.readClaim(parkedId(id, departure), signal);
+      signal.throwIfAborted();
+      if (holder !== undefined) throw new AppError('cancelled', `a host has claimed sandbox ${id}`);
+    };
+    const upload = { sandbox, departure, wasRunning, bases: undefined, beforeManifest };
+    const { sentBytes } = await uploadParked(upload, this.#deps, signal);
+    this.#whole.add(departure);
+    log.info({ sandbox: id, sentBytes }, 'a paused sandbox that no host has taken is offered whole');
+  }
+}

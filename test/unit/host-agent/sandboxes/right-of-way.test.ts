@@ -1,0 +1,32 @@
+// What is sent and fetched ahead waits for sandboxes that are paused, and not for good.
+import t from 'tap';
+import { RightOfWay } from '../../../../host-agent/src/sandboxes/moves/right-of-way.ts';
+
+t.test('without one that is paused, nothing waits', async () => {
+  await new RightOfWay(3_600_000).give();
+});
+
+t.test('the last one that is paused lets the others go on', async (t) => {
+  const way = new RightOfWay(3_600_000);
+  const [a, b] = [way.begin(), way.begin()];
+  let gone = 0;
+  const waiting = [1, 2].map(async () => {
+    await way.give();
+    gone += 1;
+  });
+  a[Symbol.dispose]();
+  // It ends once, however often it is said.
+  a[Symbol.dispose]();
+  await new Promise(setImmediate);
+  t.equal(gone, 0);
+  b[Symbol.dispose]();
+  await Promise.all(waiting);
+  t.equal(gone, 2);
+  await way.give();
+});
+
+t.test('one that is paused for long does not hold the others', async () => {
+  const way = new RightOfWay(1);
+  using _paused = way.begin();
+  await way.give();
+});
