@@ -14,6 +14,8 @@ const EXPIRY_CHECK_MS = 10 * 60_000;
 const TOTAL_SHARES = 16;
 /** Unit of `blocks`, independent of the file system's own. */
 const BLOCK_BYTES = 512;
+/** A file counts as this much at least: ext4 has one inode for it, and these must not run out before the bytes do. */
+const LEAST_FILE_BYTES = 16 * 1024;
 /** How long a reader waits for queued records to be written. */
 const FLUSH_LIMIT_MS = 2000;
 
@@ -184,19 +186,19 @@ export function logsAreOff(): AppError {
   );
 }
 
-/** Disk space of a directory and its files. */
+/** Disk space of a directory and its files, which small ones take more of than they contain. */
 async function sizeOf(dir: string): Promise<number> {
   const names = await readdir(dir).catch(() => []);
   const paths = [dir, ...names.map((name) => join(dir, name))];
   const sizes = await Promise.all(
     paths.map((path) =>
       stat(path).then(
-        ({ blocks }) => blocks,
+        ({ blocks }) => Math.max(blocks * BLOCK_BYTES, LEAST_FILE_BYTES),
         () => 0,
       ),
     ),
   );
-  return sizes.reduce((sum, blocks) => sum + blocks, 0) * BLOCK_BYTES;
+  return sizes.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -296,7 +296,7 @@ t.test('the log of a sandbox that lives on is not ended by a restart', async (t)
 });
 
 t.test('logs of sandboxes that are gone take no more than they may together', async (t) => {
-  const { dir, store, reopen } = await makeStore(t, { retentionBytes: 256 * 1024 });
+  const { dir, store, reopen } = await makeStore(t, { retentionBytes: 384 * 1024 });
   const ids = Array.from('abcdefgh', (letter) => `sbx_${letter.repeat(13)}`);
   const alive = `sbx_${'v'.repeat(13)}`;
   (await store.open(alive))?.append(out('y'.repeat(60_000)));
@@ -308,18 +308,30 @@ t.test('logs of sandboxes that are gone take no more than they may together', as
   }
   const kept = async () => (await readdir(dir)).filter((id) => id !== alive).sort();
   const left = await kept();
-  t.ok(left.length >= 3 && left.length <= 5, `${left.length} logs of some 56 KiB each are left`);
+  t.ok(left.length >= 3 && left.length <= 5, `${left.length} logs of some 84 KiB each are left`);
   t.same(left, ids.slice(-left.length), 'the newest');
   t.ok((await readdir(dir)).includes(alive), 'one of a sandbox that is there does not count');
   await store.stop();
-  const next = reopen({ retentionBytes: 130 * 1024 });
+  const next = reopen({ retentionBytes: 200 * 1024 });
   await next.start(new Set([alive]));
   t.same(await kept(), ids.slice(-2));
   await next.stop();
 });
 
+t.test('small logs count for their files, which are what they use up', async (t) => {
+  const { dir, store } = await makeStore(t, { retentionBytes: 200 * 1024 });
+  for (const digit of '0123456789') {
+    const id = `sbx_${digit.repeat(13)}`;
+    (await store.open(id))?.append(out('x'));
+    await store.end(id);
+  }
+  const left = await readdir(dir);
+  t.ok(left.length >= 1 && left.length <= 5, `${left.length} are left`);
+  await store.stop();
+});
+
 t.test('a tenant that leaves many logs pushes out its own, and no other’s', async (t) => {
-  const { dir, store } = await makeStore(t, { retentionBytes: 256 * 1024 });
+  const { dir, store } = await makeStore(t, { retentionBytes: 400 * 1024 });
   const ids = Array.from('0123456789', (digit) => `sbx_${digit.repeat(13)}`);
   const [quiet = '', operators = '', ...loud] = ids;
   const tenants = new Map([[quiet, 'quiet'], ...loud.map((id) => [id, 'loud'] as const)]);
