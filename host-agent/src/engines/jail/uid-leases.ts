@@ -103,7 +103,12 @@ export class UidLeases {
     const tag = { owner: this.#owner, daemon, ...(record !== undefined && { record }) };
     try {
       await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
-      await file.writeFile(toText({ holder: daemon, tag }));
+      try {
+        await file.writeFile(toText({ holder: daemon, tag }));
+      } catch (error) {
+        await giveBackUid(uid, this.#dir);
+        throw error;
+      }
       return true;
     } catch (error) {
       // Purging the package removes the directory if there are no leases.

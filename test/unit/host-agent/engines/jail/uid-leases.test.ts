@@ -1,5 +1,5 @@
 // A user id for each VMM of the host, across daemons.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -114,6 +114,18 @@ t.test('a lease that cannot be read at present is not taken for one that was nev
   await utimes(path, longAgo, longAgo);
   t.same((await UidLeases.open(RANGE, OWNER, dir)).freed, []);
   t.same(await listLeases(dir), ['5001']);
+});
+
+t.test('on a full disk no user is taken for good', async (t) => {
+  const dir = await makeDir(t);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', dir]);
+  t.teardown(() => execFileSync('umount', [dir]));
+  const leases = await UidLeases.open(RANGE, OWNER, dir);
+  await writeFile(join(dir, 'full'), Buffer.alloc(4096));
+  await t.rejects(leases.take(), { code: 'ENOSPC' });
+  t.same(await listLeases(dir), []);
+  await rm(join(dir, 'full'));
+  await leases.take();
 });
 
 t.test('an unusable directory is reported', async (t) => {
