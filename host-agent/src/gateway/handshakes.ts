@@ -17,6 +17,7 @@ type Waiting = Handshake & {
 };
 
 const HANDSHAKE_MS = 10_000;
+const ENDED = 'it ended the TLS handshake';
 /** As many as may shake hands at once without making another. */
 const MAX_SPARE = 16;
 
@@ -25,6 +26,8 @@ export class Handshakes {
 
   /** Rejects if the guest does not take the certificate, or it fails otherwise; the socket is destroyed then. */
   async shake(socket: Socket, handshake: Handshake): Promise<TLSSocket> {
+    // It has no event to come.
+    if (socket.destroyed) throw new Error(ENDED);
     const server = this.#spare.pop() ?? new HandshakeServer();
     try {
       const stream = await server.shake(socket, handshake);
@@ -58,7 +61,7 @@ class HandshakeServer {
   async shake(socket: Socket, handshake: Handshake): Promise<TLSSocket> {
     const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>();
     const timer = setTimeout(() => reject(new Error('its TLS handshake took too long')), HANDSHAKE_MS);
-    const onClose = (): void => reject(new Error('it ended the TLS handshake'));
+    const onClose = (): void => reject(new Error(ENDED));
     socket.once('close', onClose);
     this.#waiting = { ...handshake, resolve, reject };
     this.#server.emit('connection', socket);

@@ -105,9 +105,17 @@ export class ReadConnection {
       ];
       throw new NoServer(status, reason);
     });
-    const server =
-      this.handed.kind === 'http' ? this.#keep(socket) : await this.#secure(this.#keep(socket), protocols);
-    if (!this.#isOver) return server;
+    // A server gets nothing of a connection that has ended, not even a hello.
+    this.#assertOpen(this.#keep(socket));
+    if (this.handed.kind === 'http') return socket;
+    const server = await this.#secure(socket, protocols);
+    this.#assertOpen(server);
+    return server;
+  }
+
+  /** If it has ended, destroys its server and throws NoServer. */
+  #assertOpen(server: Duplex): void {
+    if (!this.#isOver) return;
     server.destroy();
     throw new NoServer(502, 'the connection has ended');
   }

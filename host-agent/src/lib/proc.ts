@@ -84,18 +84,18 @@ export function hasProcess(uid: number): boolean {
   return listPids().some((pid) => readUids(pid)?.includes(uid) && readStartTicks(pid) !== undefined);
 }
 
-/** Processes with that user id in all four fields, in the initial user namespace of this process. */
+/** Processes with that user id in all four fields, in the user and PID namespaces of this process. */
 export function listPidsOfUser(uid: number): number[] {
-  const own = readNamespace('self');
+  const own = readNamespaces('self');
   return listPids().filter(
-    (pid) => readUids(pid)?.every((each) => each === uid) === true && readNamespace(pid) === own,
+    (pid) => readUids(pid)?.every((each) => each === uid) === true && readNamespaces(pid) === own,
   );
 }
 
 /** Undefined if the process has exited or may not be inspected. */
-function readNamespace(pid: number | 'self'): string | undefined {
+function readNamespaces(pid: number | 'self'): string | undefined {
   try {
-    return readlinkSync(`/proc/${pid}/ns/user`);
+    return ['user', 'pid'].map((kind) => readlinkSync(`/proc/${pid}/ns/${kind}`)).join();
   } catch {
     return undefined;
   }

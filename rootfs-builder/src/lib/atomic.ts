@@ -40,7 +40,9 @@ async function lockNew(path: string): Promise<Disposable | undefined> {
     if (existsSync(path)) return lock;
     lock?.[Symbol.dispose]();
   } catch (error) {
-    if (!hasErrno(error, 'ENOENT')) throw error;
+    if (hasErrno(error, 'ENOENT')) return undefined;
+    await rm(path, { recursive: true, force: true });
+    throw error;
   }
   return undefined;
 }

@@ -1,6 +1,7 @@
 // Work directories of processes that do not see each other.
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, utimesSync } from 'node:fs';
+import { chmodSync, readdirSync, utimesSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -43,4 +44,20 @@ t.test('of others, a file that is new stays, and an old one is swept', async (t)
   utimesSync(join(dir, names[1] ?? ''), longAgo, longAgo);
   await sweepWorkDirectories(dir);
   t.same(readdirSync(dir), [names[0]]);
+});
+
+t.test('a directory that cannot be locked does not stay', async (t) => {
+  const dir = t.testdir({ 'no-flock': '#!/bin/sh\nexit 71\n', work: {} });
+  const [program, work] = [join(dir, 'no-flock'), join(dir, 'work')];
+  chmodSync(program, 0o755);
+  const atomic = join(import.meta.dirname, '../../../rootfs-builder/src/lib/atomic.ts');
+  const script = `import { createWorkDirectory } from ${JSON.stringify(atomic)};
+    await createWorkDirectory(${JSON.stringify(work)}).catch(({ message }) => console.log(message));`;
+  const node = [process.execPath, '--input-type=module', '-e', script];
+  const shell = 'mount --bind "$0" /usr/bin/flock && exec "$@"';
+  const { stdout } = spawnSync('unshare', ['--mount', 'sh', '-c', shell, program, ...node], {
+    encoding: 'utf8',
+  });
+  t.match(stdout, /cannot lock .*: flock ended with 71/);
+  t.same(readdirSync(work), []);
 });

@@ -48,6 +48,8 @@ function findProcesses(
   if (tag === undefined || isKnown(holder, tag.record) || isRunning(tag.daemon)) return [];
   const isHolders = readUids(holder.pid)?.every((each) => each === uid) === true && isRunning(holder);
   if (isHolders) return [holder];
+  // Its holder has ended. What has the id is of a daemon that does not see these leases.
+  if (!isDeepStrictEqual(holder, tag.daemon)) return [];
   const found = listPidsOfUser(uid).flatMap((pid) => {
     const startTicks = readStartTicks(pid);
     return startTicks === undefined ? [] : [{ pid, startTicks }];

@@ -110,7 +110,12 @@ export class UidLeases {
     const tag = { owner: this.#owner, daemon, ...(record !== undefined && { record }) };
     try {
       await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
-      await file.writeFile(toText({ holder: daemon, tag }));
+      try {
+        await file.writeFile(toText({ holder: daemon, tag }));
+      } catch (error) {
+        await giveBackUid(uid, this.#dir);
+        throw error;
+      }
       return true;
     } catch (error) {
       // Purging the package removes the directory if there are no leases.
@@ -187,7 +192,15 @@ function toText({ holder: { pid, startTicks }, tag }: Lease): string {
 
 /** Undefined: there is none, or it is being written. */
 export async function readLease(uid: number | string, dir = LEASES_DIR): Promise<Lease | undefined> {
-  const text = await readFile(join(dir, String(uid)), 'utf8').catch(() => '');
+  return parseLease((await readText(join(dir, String(uid)))) ?? '');
+}
+
+/** Undefined: it cannot be read, or does not exist. */
+async function readText(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch(() => undefined);
+}
+
+function parseLease(text: string): Lease | undefined {
   const [, pid, startTicks, tag] = /^(\d+) (-?\d+)(?: (\{.*\}))?\n/.exec(text) ?? [];
   if (pid === undefined || startTicks === undefined) return undefined;
   const holder = { pid: Number(pid), startTicks: Number(startTicks) };
@@ -219,7 +232,10 @@ async function sweep(dir: string, release?: Release): Promise<number[]> {
   for (const name of await readdir(dir)) {
     if (!/^\d{1,10}$/.test(name)) continue;
     const path = join(dir, name);
-    const lease = await readLease(name, dir);
+    const text = await readText(path);
+    // Whose it is may be found later, as when this process has no descriptor left.
+    if (text === undefined) continue;
+    const lease = parseLease(text);
     // A lease file that is being written is still empty.
     if (lease === undefined && !(await isAbandoned(path))) continue;
     if (lease !== undefined && isRunning(lease.holder)) continue;

@@ -151,3 +151,13 @@ t.test('one that fails does not disturb those after it', async (t) => {
     t.equal(await good(), 'ok.test');
   }
 });
+
+t.test('a connection that has ended before its handshake is refused at once', async (t) => {
+  const { handshakes, pair } = await open(t);
+  const secureContext = await contextFor('ok.test');
+  const [, ours] = await pair();
+  ours.destroy();
+  await once(ours, 'close');
+  // By its reason, as it would be refused in the end.
+  await t.rejects(handshakes.shake(ours, { secureContext, protocols: HTTP1 }), /it ended the TLS handshake/);
+});

@@ -11,7 +11,7 @@ import {
   readLeases,
   UidLeases,
 } from '../../../../../host-agent/src/engines/jail/uid-leases.ts';
-import { type ProcessId, readStartTicks } from '../../../../../host-agent/src/lib/proc.ts';
+import { hasProcess, type ProcessId, readStartTicks } from '../../../../../host-agent/src/lib/proc.ts';
 import { isRecorded, writeProcessRecord } from '../../../../../host-agent/src/lib/process-record.ts';
 
 /** Not those of any host. */
@@ -107,6 +107,28 @@ t.test('nothing of other daemons, of one that runs, or of other users is touched
   t.ok(spared.every(({ child }) => isAlive(child)));
   t.same(await leases(), spared.map(({ uid }) => uid).sort());
   t.same(lines, []);
+});
+
+t.test('what another daemon gave the same id, of leases that this one does not see, stays', async (t) => {
+  const { dir, start, end } = await prepare(t);
+  const tag = { owner: OWNER, daemon: DEAD };
+  // The holder of a lease that was handed over has ended; that daemon sees the same processes.
+  const beside = await start(() => ({ holder: { pid: 999_999_998, startTicks: 1 }, tag }));
+  // It is in a container, and the daemon of the lease was killed before it handed that over.
+  const uid = beside.uid + 1;
+  const ids = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups'];
+  // Ends with its input.
+  const inner = ['sh', '-c', 'echo started; exec cat'];
+  const container = spawn('unshare', ['--pid', '--fork', 'setpriv', ...ids, ...inner], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => void container.stdin.end());
+  await once(container.stdout, 'data');
+  await writeFile(join(dir, String(uid)), `${DEAD.pid} ${DEAD.startTicks} ${JSON.stringify(tag)}\n`);
+  t.ok(hasProcess(uid), 'control: it is seen');
+  await end(() => false);
+  t.ok(isAlive(beside.child));
+  t.ok(hasProcess(uid));
 });
 
 t.test('a lease says whose it is, also after it was handed over', async (t) => {

@@ -1,7 +1,7 @@
 // A user id for each VMM of the host, across daemons.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { giveBackUid, readLeases, UidLeases } from '../../../../../host-agent/src/engines/jail/uid-leases.ts';
@@ -119,6 +119,30 @@ t.test('while one daemon looks for users that are free, another takes none from 
   await writeFile(join(dir, '5002'), '999999999');
   t.same((await UidLeases.open(RANGE, OWNER, dir)).freed, [5001]);
   t.same(await listLeases(dir), ['5002'], 'of half a text nothing is known');
+});
+
+t.test('a lease that cannot be read at present is not taken for one that was never written', async (t) => {
+  const dir = await makeDir(t);
+  const path = join(dir, '5001');
+  await writeFile(path, '');
+  // Larger than what Node reads at once: the read fails, as it does without descriptors.
+  await truncate(path, 2 ** 32);
+  const longAgo = new Date(Date.now() - 3_600_000);
+  await utimes(path, longAgo, longAgo);
+  t.same((await UidLeases.open(RANGE, OWNER, dir)).freed, []);
+  t.same(await listLeases(dir), ['5001']);
+});
+
+t.test('on a full disk no user is taken for good', async (t) => {
+  const dir = await makeDir(t);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', dir]);
+  t.teardown(() => execFileSync('umount', [dir]));
+  const leases = await UidLeases.open(RANGE, OWNER, dir);
+  await writeFile(join(dir, 'full'), Buffer.alloc(4096));
+  await t.rejects(leases.take(), { code: 'ENOSPC' });
+  t.same(await listLeases(dir), []);
+  await rm(join(dir, 'full'));
+  await leases.take();
 });
 
 t.test('an unusable directory is reported', async (t) => {
