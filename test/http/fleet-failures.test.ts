@@ -106,62 +106,6 @@ t.test('a quota of the namespace counts exactly', async (t) => {
   t.match(answers.find(({ status }) => status === 403)?.body, { code: 'forbidden', error: /quota/ });
 });
 
-t.test('one key, or one name, is one sandbox, whatever gateway is asked', async (t) => {
-  const fleet = await startFleet(t);
-  const hosts = await Promise.all([fleet.host('h0'), fleet.host('h1')]);
-  await fleet.ready(2);
-  const gateways = [await fleet.gateway(), await fleet.gateway()];
-  const key = { 'idempotency-key': 'one-and-only' };
-  const answers = await Promise.all(
-    Array.from({ length: 8 }, (_, n) => ask(gateways[n % 2]!.url, 'POST', '/sandboxes', {}, key)),
-  );
-  t.same(statuses(answers), Array(8).fill(201), JSON.stringify(answers.map(({ body }) => body.error)));
-  t.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
-  t.equal(hosts.flatMap(({ daemon }) => daemon.manager.list()).length, 1);
-  await until(() => podsOf(fleet).length === 1, 'one pod');
-
-  const named = { name: 'only' };
-  const first = await ask(gateways[0]!.url, 'POST', '/sandboxes', named);
-  t.equal(first.status, 201);
-  t.match(await ask(gateways[1]!.url, 'POST', '/sandboxes', named), { status: 409 });
-  const found = await ask(gateways[1]!.url, 'POST', '/sandboxes', { ...named, if_exists: 'return' });
-  t.match(found, { status: 200, body: { id: first.body.id } });
-  t.equal((await ask(gateways[1]!.url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
-  await until(() => podsOf(fleet).length === 1, 'one pod');
-  t.equal((await ask(gateways[0]!.url, 'POST', '/sandboxes', named)).status, 201, 'the name is free again');
-});
-
-t.test('a fork that is sent again makes no places', async (t) => {
-  const fleet = await startFleet(t);
-  const { daemon } = await fleet.host('h0', { unusedMs: 600_000 });
-  await fleet.ready(1);
-  const { url } = await fleet.gateway();
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  const path = `/sandboxes/${body.id}/fork`;
-  const key = { 'idempotency-key': 'forks' };
-  const made = () => fleet.api.requests.filter((request) => request === 'POST pods').length;
-  const first = await ask(url, 'POST', path, { count: 2 }, key);
-  t.equal(first.status, 201, JSON.stringify(first.body));
-  t.equal(made(), 3);
-  const again = await ask(url, 'POST', path, { count: 2 }, key);
-  t.same([again.status, again.body], [201, first.body]);
-  t.equal((await ask(url, 'POST', path, { count: 3 }, key)).status, 422);
-  t.equal(
-    (await ask(url, 'POST', path, { count: 2, name: 'one' }, { 'idempotency-key': 'odd' })).status,
-    400,
-  );
-  t.equal(made(), 3);
-  // At once: some may find no answer yet, and give back what they placed.
-  const others = { 'idempotency-key': 'others' };
-  const answers = await Promise.all(
-    Array.from({ length: 4 }, () => ask(url, 'POST', path, { count: 2 }, others)),
-  );
-  t.same(statuses(answers), Array(4).fill(201));
-  t.equal(new Set(answers.map(({ body }) => JSON.stringify(body))).size, 1);
-  t.equal(daemon.manager.list().length, 5);
-  await until(() => podsOf(fleet).length === 5, 'five pods');
-});
-
 t.test('forks are made where their original is, all or none', async (t) => {
   const fleet = await startFleet(t);
   const hosts = await Promise.all([fleet.host('h0'), fleet.host('h1')]);
@@ -319,21 +263,4 @@ t.test('a Node is made again before its pods go: deleting them ends their sandbo
   await until(() => records.all()[0]?.record.nodeUid === node(), 'a place of the Node');
   fleet.api.objects.delete('pods', 'sandboxd', body.id.replace('_', '-'), undefined);
   await until(() => daemon.manager.list().length === 0 && podsOf(fleet).length === 0, 'no sandbox');
-});
-
-t.test('a key whose sandbox was deleted makes no other one', async (t) => {
-  const fleet = await startFleet(t);
-  const hosts = await Promise.all([fleet.host('h0'), fleet.host('h1')]);
-  await fleet.ready(2);
-  const { url } = await fleet.gateway();
-  const key = { 'idempotency-key': 'once' };
-  const first = await ask(url, 'POST', '/sandboxes', {}, key);
-  t.equal(first.status, 201);
-  t.equal((await ask(url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
-  await until(() => podsOf(fleet).length === 0, 'no pod');
-  for (let n = 0; n < 4; n++)
-    t.match(await ask(url, 'POST', '/sandboxes', {}, key), { status: 201, body: { id: first.body.id } });
-  t.equal((await ask(url, 'POST', '/sandboxes', { vcpus: 2 }, key)).status, 422);
-  t.equal(hosts.flatMap(({ daemon }) => daemon.manager.list()).length, 0);
-  t.equal(podsOf(fleet).length, 0);
 });

@@ -72,6 +72,8 @@ export class ClaimTaken extends Error {
   }
 }
 
+export type LastUse = { readonly mark: string | undefined };
+
 export interface Catalogue {
   /**
    * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has capacity or
@@ -83,8 +85,16 @@ export interface Catalogue {
    * exhausted while it arrives.
    */
   restore(parked: ParkedPlace & { readonly id: string }, signal: AbortSignal): Promise<void>;
-  /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */
-  forget(place: Place): Promise<void>;
+  /**
+   * Notes that a further request uses the place of an earlier one, and returns a mark of this one. AppError exhausted
+   * when the place is being taken away, or the engine does not answer.
+   */
+  join(place: Place, signal: AbortSignal): Promise<string>;
+  /**
+   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `last`: only if no request has
+   * joined after the one with this mark, or after the first.
+   */
+  forget(place: Place, last?: LastUse): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */
   find(id: string, tenant: string | undefined, signal: AbortSignal): Promise<Place | undefined>;
   /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */

@@ -1,13 +1,6 @@
 // Requests that make sandboxes: a place for each from the engine, then the client's own body to the host of the place.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  DEFAULT_MEMORY_MIB,
-  DEFAULT_VCPUS,
-  MAX_FORKS,
-  MAX_MEMORY_MIB,
-  MAX_VCPUS,
-  REPLAYED,
-} from '@sandboxd/api';
+import { REPLAYED } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import { PLACE_HEADER, readWanted, WANTED_HEADER } from '../../http/index.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
@@ -20,11 +13,12 @@ import {
   type Place,
   type PlaceRequest,
 } from '../catalogue.ts';
-import { toImageHolding, toSnapshotHolding } from '../kubernetes/holdings.ts';
+import { toSnapshotHolding } from '../kubernetes/holdings.ts';
 import { writePlaceHeader } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type JsonBody, readJsonBody } from './body.ts';
-import type { Caller, Callers } from './callers.ts';
+import type { Callers } from './callers.ts';
+import { type CreateRequest, KEY_CLAIM, toClaims, toCount, toRequest } from './create-request.ts';
 import { toClientHeaders, toHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { isKeyed, type KeyedRequests, signalOf } from './keyed.ts';
@@ -34,8 +28,6 @@ const ATTEMPTS = 2;
 /** For what hosts recorded; those that do not answer are passed over. */
 const KNOWN_MS = 3000;
 const MAX_ASKED_AT_ONCE = 256;
-/** A reference is shorter. */
-const MAX_IMAGE_CHARS = 1024;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
@@ -47,17 +39,6 @@ const ACCEPTED = 202;
 const NO_PLACE = 409;
 /** The key of a retry came with another request: the place may be that of the first. */
 const MISMATCH = 422;
-
-/** What a create asks for. */
-export type CreateRequest = {
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly name?: string | undefined;
-  /** A holding: hosts that have it are preferred. */
-  readonly prefers?: string | undefined;
-  /** Only that host has what it begins with. */
-  readonly on?: string | undefined;
-};
 
 export type CreatesDeps = {
   readonly catalogue: Catalogue;
@@ -197,25 +178,46 @@ export class Creates {
     } catch (error) {
       if (!(error instanceof ClaimTaken)) throw error;
       const { claim, place } = error;
-      const kind = claim.startsWith(KEY_CLAIM) ? 'place' : 'held';
-      return await this.#send(this.#hostOf(place), call, this.#prove(kind, [place]));
+      if (!claim.startsWith(KEY_CLAIM))
+        return await this.#send(this.#hostOf(place), call, this.#prove('held', [place]));
+      // From now on the first request does not give it back.
+      const mark = await this.#deps.catalogue.join(place, call.signal);
+      return await this.#reach(place, call, [place], () => {
+        void this.#deps.catalogue.forget(place, { mark });
+      });
     }
   }
 
   /** What the host did not make of its places, which are all there, is given back. */
   async #use(first: Place, call: Call, places: readonly Place[] = [first]): Promise<HostAnswer> {
+    const last = isKeyed(call.request) ? { mark: undefined } : undefined;
     const giveBack = (): void => {
-      for (const place of places) void this.#deps.catalogue.forget(place);
+      for (const place of places) void this.#deps.catalogue.forget(place, last);
+    };
+    const made = await this.#reach(first, call, places, giveBack);
+    const { statusCode, headers } = made.answer;
+    const isDone = statusCode === MADE || statusCode === ACCEPTED;
+    const isUsed = isDone && headers[REPLAYED.toLowerCase()] === undefined;
+    if (!isUsed && statusCode !== MISMATCH) giveBack();
+    return made;
+  }
+
+  /** The answer of the host of these places, which are given back without one. */
+  async #reach(
+    first: Place,
+    call: Call,
+    places: readonly Place[],
+    giveBack: () => void,
+  ): Promise<HostAnswer> {
+    let isConnected = false;
+    const onConnect = (): void => {
+      isConnected = true;
     };
     try {
-      const made = await this.#send(this.#hostOf(first), call, this.#prove('place', places));
-      const { statusCode, headers } = made.answer;
-      const isDone = statusCode === MADE || statusCode === ACCEPTED;
-      const isUsed = isDone && headers[REPLAYED.toLowerCase()] === undefined;
-      if (!isUsed && statusCode !== MISMATCH) giveBack();
-      return made;
+      return await this.#send(this.#hostOf(first), call, this.#prove('place', places), onConnect);
     } catch (error) {
-      giveBack();
+      // With a key, a retry may have what came of it, from this host. It drops places that nothing uses.
+      if (!isConnected || !isKeyed(call.request)) giveBack();
       throw error;
     }
   }
@@ -229,6 +231,7 @@ export class Creates {
     host: Host,
     { request, path, body, signal }: Call,
     proof: readonly string[] = [],
+    onConnect?: () => void,
   ): Promise<HostAnswer> {
     const { method = 'POST' } = request;
     const own = toHostHeaders(request);
@@ -239,7 +242,8 @@ export class Creates {
     );
     const headers = [...kept, ...proof, 'Content-Length', String(body.bytes.length)];
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CREATE_MS)]);
-    return await this.#deps.connections.send(host, { method, path, headers }, body, limit);
+    const exchange = onConnect === undefined ? {} : { onConnect };
+    return await this.#deps.connections.send(host, { method, path, headers }, body, limit, exchange);
   }
 
   /**
@@ -286,49 +290,4 @@ export function answer(
   if (!response.req.complete) response.shouldKeepAlive = false;
   response.writeHead(statusCode ?? 502, [...plain, 'Content-Length', String(body.length)]);
   response.end(body);
-}
-
-/** Undefined for a size that no host accepts. */
-export function toRequest({ value }: Pick<JsonBody, 'value'>): CreateRequest | undefined {
-  if (value === undefined) return undefined;
-  const vcpus = toInteger(value.vcpus, MAX_VCPUS, DEFAULT_VCPUS);
-  const memoryMib = toInteger(value.memory_mib, MAX_MEMORY_MIB, DEFAULT_MEMORY_MIB);
-  if (vcpus === undefined || memoryMib === undefined) return undefined;
-  const name = typeof value.name === 'string' ? value.name : undefined;
-  return { vcpus, memoryMib, name, prefers: toPreferred(value.image) };
-}
-
-/** 0 and null mean the default, as for hosts. */
-function toInteger(value: unknown, most: number, fallback: number): number | undefined {
-  if (value === undefined || value === null || value === 0) return fallback;
-  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most
-    ? value
-    : undefined;
-}
-
-function toPreferred(image: unknown): string | undefined {
-  const { oci } = Object(image) as { readonly oci?: unknown };
-  return typeof oci === 'string' && oci !== '' ? toImageHolding(oci.slice(0, MAX_IMAGE_CHARS)) : undefined;
-}
-
-/** Undefined for a number that no host accepts. */
-function toCount(path: string, { value }: JsonBody): number | undefined {
-  if (value === undefined) return undefined;
-  const { count, children } = value;
-  const inQuery = new URLSearchParams(path.split('?')[1] ?? '').get('count');
-  const wanted = Array.isArray(children) ? children.length : count || Number(inQuery ?? 1);
-  return toInteger(wanted, MAX_FORKS, 1);
-}
-
-const KEY_CLAIM = 'key ';
-
-/** A name is one of its tenant, and the key of a retry one of a client’s key. */
-function toClaims({ headers }: IncomingMessage, { name = '' }: CreateRequest, { digest }: Caller): string[] {
-  const key = headers['idempotency-key'];
-  return [
-    ...(typeof key === 'string' && key !== ''
-      ? [`${KEY_CLAIM}${digest} ${/^"(.*)"$/s.exec(key)?.[1] ?? key}`]
-      : []),
-    ...(name !== '' ? [`name ${name}`] : []),
-  ];
 }

@@ -38,6 +38,8 @@ export type HostRequest = {
 export type HostExchange = {
   /** Bytes of the answer, as they come; what it throws ends the exchange. */
   readonly add?: (bytes: number) => void;
+  /** The host may have something of the request from now on. */
+  readonly onConnect?: () => void;
   /** The body is with the kernel, and is not read again. */
   readonly onSent?: () => void;
 };
@@ -80,7 +82,7 @@ export class HostConnections {
     request: HostRequest,
     body: { readonly bytes: Buffer } | undefined,
     signal: AbortSignal,
-    { add, onSent }: HostExchange = {},
+    { add, onConnect, onSent }: HostExchange = {},
   ): Promise<HostAnswer> {
     const outgoing = this.open(host, request);
     const onAbort = (): void => void outgoing.destroy(toError(signal.reason));
@@ -93,6 +95,10 @@ export class HostConnections {
           socket.destroy();
           reject(new Error('it answered with 101'));
         });
+        if (onConnect !== undefined)
+          outgoing.once('socket', (socket) =>
+            socket.connecting ? socket.once('connect', onConnect) : onConnect(),
+          );
         if (onSent !== undefined) outgoing.once('finish', onSent);
         outgoing.end(body?.bytes);
       });

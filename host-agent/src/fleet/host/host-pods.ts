@@ -38,6 +38,8 @@ export class HostPods {
   readonly #watch: Watch<PlacePod>;
   /** By id: one, and others while its sandbox moves. */
   #known = new Map<string, readonly Known[]>();
+  /** Uids of those that this host asked to be removed, which may happen late: no create may use them any more. */
+  readonly #givenUp = new Set<string>();
   readonly #stop = new AbortController();
   readonly #waiting = new Set<() => void>();
   #isListed = false;
@@ -59,6 +61,8 @@ export class HostPods {
           pods.map((pod) => this.#toKnown(pod)),
           ({ pod }) => pod.id,
         );
+        const listed = new Set(pods.map(({ uid }) => uid));
+        for (const uid of this.#givenUp) if (!listed.has(uid)) this.#givenUp.delete(uid);
         this.#isListed = true;
         onChange();
       },
@@ -71,6 +75,7 @@ export class HostPods {
         const all = [...others, ...known];
         if (all.length > 0) this.#known.set(id, all);
         else this.#known.delete(id);
+        if (known.length === 0 && uid !== undefined) this.#givenUp.delete(uid);
         onChange(id);
       },
     });
@@ -111,7 +116,8 @@ export class HostPods {
     const untilMs = performance.now() + POD_WAIT_MS;
     for (;;) {
       const pod = this.find(id, uid);
-      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return pod;
+      const isLeft = pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting;
+      if (isLeft && !this.#givenUp.has(uid)) return pod;
       const leftMs = untilMs - performance.now();
       if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
       await new Promise<void>((resolve) => {
@@ -209,6 +215,7 @@ export class HostPods {
   }: Pick<PlacePod, 'id' | 'move' | 'namespace' | 'uid'>): Promise<void> {
     const { client } = this.#options;
     const { signal } = this.#stop;
+    this.#givenUp.add(uid);
     const path = podPath(namespace, toPodName(named));
     const body = { metadata: { uid, finalizers: null } };
     // Of a pod, a node may change what its status has, which is the metadata, too.

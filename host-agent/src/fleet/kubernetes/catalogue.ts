@@ -1,9 +1,17 @@
 // The catalogue of a fleet in Kubernetes: the scheduler places, and the objects of the API server are what all know.
+import { randomUUID } from 'node:crypto';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import { type Catalogue, ClaimTaken, type FleetMap, type Place, type PlaceRequest } from '../catalogue.ts';
+import {
+  type Catalogue,
+  ClaimTaken,
+  type FleetMap,
+  type LastUse,
+  type Place,
+  type PlaceRequest,
+} from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readItems } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -12,7 +20,16 @@ import { PodMap } from './fleet-map.ts';
 import { Moves } from './moves.ts';
 import { NewPlaces } from './new-places.ts';
 import { PlacePosts } from './place-posts.ts';
-import { PLACE_LABEL, type PlacePod, readPlacePod, toMove, toNamespace, toPod, toPodName } from './pods.ts';
+import {
+  JOINED,
+  PLACE_LABEL,
+  type PlacePod,
+  readPlacePod,
+  toMove,
+  toNamespace,
+  toPod,
+  toPodName,
+} from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
 const WRITE_MS = 1500;
@@ -159,12 +176,26 @@ export class KubernetesCatalogue implements Catalogue {
     });
   }
 
-  async forget(place: Place): Promise<void> {
-    const key = [place.namespace, toPodName(place), place.uid, place.host ?? ''].join(' ');
+  async join({ namespace, uid, ...named }: Place, signal: AbortSignal): Promise<string> {
+    const mark = randomUUID();
+    const path = podPath(namespace, toPodName(named));
+    const body = { metadata: { uid, annotations: { [JOINED]: mark } } };
+    const changed = await this.#options.client
+      .request({ method: 'PATCH', path, patch: 'merge', body, signal, timeoutMs: this.#writeMs })
+      .catch((error: unknown) => {
+        if (!isRefusal(error, 404, 409)) throw explain(error, namespace);
+      });
+    const joined = readPlacePod(changed, this.#options.seal);
+    if (joined === undefined || joined.isDeleting) throw exhausted('the place was taken away');
+    return mark;
+  }
+
+  async forget(place: Place, last?: LastUse): Promise<void> {
+    const key = [place.namespace, toPodName(place), place.uid, place.host ?? '', last?.mark ?? ''].join(' ');
     const running = this.#forgetting.get(key);
     if (running !== undefined) return await running;
     if (this.#forgetting.size >= MAX_FORGETTING) return;
-    const done = this.#forget(place).finally(() => this.#forgetting.delete(key));
+    const done = this.#forget(place, last).finally(() => this.#forgetting.delete(key));
     this.#forgetting.set(key, done);
     await done;
   }
@@ -177,17 +208,36 @@ export class KubernetesCatalogue implements Catalogue {
     await Promise.all(this.#forgetting.values());
   }
 
-  async #forget(place: Place): Promise<void> {
+  async #forget(place: Place, last: LastUse | undefined): Promise<void> {
     const { signal } = this.#stop;
     for (let attempt = 1; attempt <= FORGET_ATTEMPTS; attempt++) {
       const known = this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid);
       // A host may have begun to take it over.
       if (place.move !== undefined && place.host === undefined && isTakable(known)) return;
-      if (await this.#remove(place, known).catch(() => false)) return;
+      const removing =
+        last === undefined ? this.#remove(place, known) : this.#removeUnlessJoined(place, last);
+      if (await removing.catch(() => false)) return;
       // The gateway stops; a host, or another gateway, drops what nothing uses.
       if (signal.aborted) return;
       const waitMs = backOffMs(attempt, FORGET_BACK_OFF);
       await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
+    }
+  }
+
+  /** Resolves with true when the pod is gone, or a later request uses it. */
+  async #removeUnlessJoined({ namespace, uid, ...named }: Place, { mark }: LastUse): Promise<boolean> {
+    const { client, seal } = this.#options;
+    const path = podPath(namespace, toPodName(named));
+    const timeoutMs = this.#writeMs;
+    try {
+      const place = readPlacePod(await client.request({ method: 'GET', path, timeoutMs }), seal);
+      if (place === undefined || place.uid !== uid || place.joined !== mark) return true;
+      // It has changed if a request has joined meanwhile.
+      const preconditions = { uid, resourceVersion: place.version };
+      await client.request({ method: 'DELETE', path, body: { preconditions }, timeoutMs });
+      return true;
+    } catch (error) {
+      return isRefusal(error, 404);
     }
   }
 

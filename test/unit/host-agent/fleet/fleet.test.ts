@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { readClientHeader, writeClientHeader } from '../../../../host-agent/src/fleet/client-header.ts';
-import { toRequest } from '../../../../host-agent/src/fleet/front/creates.ts';
+import { toRequest } from '../../../../host-agent/src/fleet/front/create-request.ts';
 import { decide, type Facts } from '../../../../host-agent/src/fleet/host/decide.ts';
 import {
   makeCertificateRequest,

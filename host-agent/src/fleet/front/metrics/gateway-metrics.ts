@@ -87,7 +87,8 @@ export class GatewayMetrics implements Disposable {
   watch(catalogue: Catalogue): Catalogue {
     return {
       restore: (parked, signal) => catalogue.restore(parked, signal),
-      forget: (place) => catalogue.forget(place),
+      join: (place, signal) => catalogue.join(place, signal),
+      forget: (place, last) => catalogue.forget(place, last),
       find: (id, tenant, signal) => catalogue.find(id, tenant, signal),
       watch: (signal) => catalogue.watch(signal),
       place: async (request, signal) => {
