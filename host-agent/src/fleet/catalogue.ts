@@ -91,8 +91,8 @@ export interface Catalogue {
    */
   join(place: Place, signal: AbortSignal): Promise<string>;
   /**
-   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `last`: only if no request has
-   * joined after the one with this mark, or after the first.
+   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `last`: only if no request
+   * has joined after the one with this mark, or after the first.
    */
   forget(place: Place, last?: LastUse): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */
