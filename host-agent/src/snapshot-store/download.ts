@@ -17,7 +17,7 @@ export type FileContent = Map<number, string | undefined>;
 export type DownloadOptions = {
   readonly onChunk?: () => void;
   /** Before each chunk: what is more urgent goes first. */
-  readonly giveWay?: () => Promise<void>;
+  readonly giveWay?: (signal: AbortSignal) => Promise<void>;
   /**
    * What files have, by their part: those with an entry exist, and have exactly that. It is kept up to date, also when
    * the download fails, so that another one goes on from there.
@@ -72,7 +72,7 @@ export async function downloadFiles(
     const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
       const [first] = uses;
       if (first === undefined) return;
-      await giveWay?.();
+      await giveWay?.(signal);
       signal.throwIfAborted();
       const length = chunkLength({ sizeBytes }, first[0]);
       const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;

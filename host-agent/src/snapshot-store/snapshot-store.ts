@@ -45,7 +45,7 @@ export type ChunkUpload = {
     readonly base?: FileBase | undefined;
   }[];
   /** Before each chunk: what is more urgent goes first. */
-  readonly giveWay?: (() => Promise<void>) | undefined;
+  readonly giveWay?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
 export type SnapshotUpload = ChunkUpload & {
@@ -165,7 +165,8 @@ export class SnapshotStore {
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
     const old: (Window & { readonly name: string })[] = [];
     const send = async (window: Window, signal: AbortSignal) => {
-      await giveWay?.();
+      await giveWay?.(signal);
+      signal.throwIfAborted();
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
       const { bytes, isOld } = isAnew

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { newId } from '../../../../host-agent/src/lib/ids.ts';
+import { RightOfWay } from '../../../../host-agent/src/sandboxes/moves/right-of-way.ts';
 import {
   BLOCK_BYTES,
   MAX_BLOCKS,
@@ -209,4 +210,24 @@ t.test('what is sent and fetched ahead gives way before each chunk', async (t) =
   t.equal(asked, 2, 'also for one that is there');
   await store.download(base, { memory: arrived }, SIGNAL, { giveWay });
   t.equal(asked, 4);
+});
+
+t.test('what gives way when it is aborted ends at once', async (t) => {
+  const { store, path, arrived, base } = await prepare(t);
+  const way = new RightOfWay(3_600_000);
+  using _paused = way.begin();
+  for (const run of [
+    (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) =>
+      store.sendChunks({ tenant: 'acme', files: [{ part: 'memory', path }], giveWay }, signal),
+    (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) =>
+      store.download(base, { memory: arrived }, signal, { giveWay }),
+  ]) {
+    const stop = new AbortController();
+    const giveWay = (signal: AbortSignal) => {
+      const given = way.give(signal);
+      setImmediate(() => stop.abort(new Error('taken')));
+      return given;
+    };
+    await t.rejects(run(stop.signal, giveWay), { message: 'taken' });
+  }
 });
