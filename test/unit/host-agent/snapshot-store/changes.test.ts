@@ -16,7 +16,9 @@ import {
 } from '../../../../host-agent/src/snapshot-store/changes.ts';
 import {
   CHUNK_BYTES,
+  diskBytesOf,
   type FileContent,
+  type StoredFile,
   type StoreManifest,
 } from '../../../../host-agent/src/snapshot-store/index.ts';
 import { startS3 } from '../../../support/s3/server.ts';
@@ -216,12 +218,11 @@ t.test('what gives way when it is aborted ends at once', async (t) => {
   const { store, path, arrived, base } = await prepare(t);
   const way = new RightOfWay(3_600_000);
   using _paused = way.begin();
-  for (const run of [
-    (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) =>
-      store.sendChunks({ tenant: 'acme', files: [{ part: 'memory', path }], giveWay }, signal),
-    (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) =>
-      store.download(base, { memory: arrived }, signal, { giveWay }),
-  ]) {
+  type Run = (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) => Promise<unknown>;
+  const send: Run = (signal, giveWay) =>
+    store.sendChunks({ tenant: 'acme', files: [{ part: 'memory', path }], giveWay }, signal);
+  const fetch: Run = (signal, giveWay) => store.download(base, { memory: arrived }, signal, { giveWay });
+  for (const run of [send, fetch]) {
     const stop = new AbortController();
     const giveWay = (signal: AbortSignal) => {
       const given = way.give(signal);
@@ -230,4 +231,33 @@ t.test('what gives way when it is aborted ends at once', async (t) => {
     };
     await t.rejects(run(stop.signal, giveWay), { message: 'taken' });
   }
+});
+
+t.test('no more blocks are changed than a file has, and none takes more disk space than it', async (t) => {
+  const { store, base, stored } = await prepare(t);
+  const [[, name] = [0, '']] = stored.chunks;
+  const put = async (changes: [number, string][]) => {
+    const manifest = { ...base, formatVersion: 2 as const, files: [{ ...stored, changes }] };
+    await store.putManifest(manifest, SIGNAL);
+    return manifest;
+  };
+  const blocks = Math.ceil(SIZE / BLOCK_BYTES);
+  const whole = Array.from({ length: Math.floor(blocks / MAX_BLOCKS) }, (): [number, string] => [
+    MAX_BLOCKS,
+    name,
+  ]);
+  const rest = blocks % MAX_BLOCKS;
+  const full = await put([...whole, [rest, name]]);
+  t.same(await store.read(base.id), full);
+  t.equal(diskBytesOf(full.files[0] as StoredFile), 7 * CHUNK_BYTES);
+  t.equal(
+    diskBytesOf(full.files[0] as StoredFile, () => true),
+    5 * CHUNK_BYTES,
+    'with the two of the copy',
+  );
+  await put([...whole, [rest, name], [1, name]]);
+  await t.rejects(store.read(base.id), {
+    code: 'internal',
+    message: /its memory has more changes than blocks/,
+  });
 });
