@@ -21,6 +21,7 @@ import {
   type StoredFile,
   type StoreManifest,
 } from '../../../../host-agent/src/snapshot-store/index.ts';
+import { WrittenWindows } from '../../../../host-agent/src/snapshot-store/written.ts';
 import { startS3 } from '../../../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
 
@@ -260,4 +261,22 @@ t.test('no more blocks are changed than a file has, and none takes more disk spa
     code: 'internal',
     message: /its memory has more changes than blocks/,
   });
+});
+
+t.test('what is known of writes does not grow with their number', (t) => {
+  const written = new WrittenWindows();
+  for (let block = 0; block < 4096; block += 2) written.add(block * BLOCK_BYTES, BLOCK_BYTES);
+  t.same(written.ranges(), [{ offset: 0, length: 4096 * BLOCK_BYTES }]);
+  const window = CHUNK_BYTES / 16;
+  const few = new WrittenWindows();
+  few.add(3 * CHUNK_BYTES - 1, 2);
+  few.add(15 * window, 1);
+  few.add(CHUNK_BYTES, 1);
+  few.add(2 ** 49, 1);
+  t.same(few.ranges(), [
+    { offset: 15 * window, length: 2 * window },
+    { offset: 3 * CHUNK_BYTES - window, length: 2 * window },
+    { offset: 2 ** 49, length: window },
+  ]);
+  t.end();
 });
