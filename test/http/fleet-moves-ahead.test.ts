@@ -1,5 +1,6 @@
 // Before the pause: the next host is chosen, and fetches what the sandbox has sent, while the sandbox runs. Whatever fails
 // there, it moves, or stays and runs, and nothing is left.
+import { copyFileSync, globSync, readFileSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -127,6 +128,44 @@ t.test('what no host takes as changes is offered whole', async (t) => {
   t.equal(formats[0], 2);
   t.equal(formats.at(-1), 1);
   t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
+});
+
+t.test('changes of another base are noticed where they arrive, and all is offered', async (t) => {
+  let paused = '';
+  const fake: { a?: FleetHost; b?: FleetHost } = {};
+  const memoryOf = ({ daemon }: FleetHost, dir: string): string[] =>
+    globSync(join(daemon.home.dataDir, dir, 'memory')).filter((path) => statSync(path).isFile());
+  // The copy that is kept becomes what is paused: nothing seems to have changed.
+  const faults = {
+    reach: (point: FaultPoint) => {
+      if (point !== 'pause.written' || fake.a === undefined) return;
+      const [path = ''] = memoryOf(fake.a, 'sandboxes/*/paused/1');
+      paused = readFileSync(path, 'utf8');
+      for (const copy of memoryOf(fake.a, 'snapshots/.*')) copyFileSync(path, copy);
+    },
+  };
+  const arrived: string[] = [];
+  const ownFaults = {
+    reach: (point: FaultPoint) => {
+      if (point !== 'arrival.fetched' || fake.b === undefined) return;
+      for (const path of memoryOf(fake.b, 'sandboxes/*/paused/1')) arrived.push(readFileSync(path, 'utf8'));
+    },
+  };
+  const moving = await prepare(t, { ...PATIENT, wholeMs: 0 }, { faults: ownFaults }, { faults });
+  Object.assign(fake, { a: moving.a, b: moving.b });
+  const isRead = Promise.withResolvers<void>();
+  let offers = 0;
+  moving.s3.fault = async (method, key) => {
+    if (!/(?:^|\/)sandboxes\/sbx/.test(key)) return undefined;
+    if (method === 'GET' && offers > 0) isRead.resolve();
+    if (method === 'PUT' && ++offers > 1) await isRead.promise;
+    return undefined;
+  };
+  moving.cordon('h0');
+  await moving.arrives(moving.b);
+  t.match(paused, /^memory/);
+  t.same(arrived, [paused], 'only what is right is taken');
+  t.ok(offers > 1);
 });
 
 t.test('all is offered where the copy was not fetched', async (t) => {

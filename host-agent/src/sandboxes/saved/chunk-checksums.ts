@@ -40,10 +40,15 @@ export class ChunkChecksums {
     return new ChunkChecksums(Buffer.from(entries), sizeBytes);
   }
 
+  /** CRC-32 of the list: of files of the same size, those with the same content have the same. */
+  get digest(): number {
+    return crc32(this.#entries);
+  }
+
   /** Writes the list with a checksum of its own; it is not flushed. */
   async store(path: string): Promise<void> {
     const end = Buffer.alloc(ENTRY_BYTES);
-    end.writeUInt32LE(crc32(this.#entries));
+    end.writeUInt32LE(this.digest);
     await writeFile(path, Buffer.concat([this.#entries, end]), { mode: 0o600 });
   }
 
