@@ -1,51 +1,19 @@
 // Before the pause: the next host is chosen, and fetches what the sandbox has sent, while the sandbox runs. Whatever fails
 // there, it moves, or stays and runs, and nothing is left.
-import { copyFileSync, globSync, readFileSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
-import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
-import { ask, type Fleet, type FleetHost, type HostOptions } from '../support/fleet/fleet.ts';
-import { holdFetches, startMovingFleet } from '../support/fleet/moves.ts';
-import { makeHome } from '../support/memory-host/daemon.ts';
+import { ask, type Fleet, type FleetHost } from '../support/fleet/fleet.ts';
+import { holdFetches, PATIENT, startMovingSandbox as prepare } from '../support/fleet/moves.ts';
 import { openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(240_000));
 
-/** No limit ends a wait. */
-const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000, wholeMs: 600_000 };
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
-
-async function prepare(
-  t: Test,
-  moveTimes: MoveTimes = PATIENT,
-  other: HostOptions = {},
-  own: HostOptions = {},
-) {
-  const moving = await startMovingFleet(t);
-  const { fleet, host } = moving;
-  const home = await makeHome(t);
-  // As a guest that runs does, it changes its memory between two saves.
-  home.host.onSave = async (count) => {
-    home.host.savedMemory = `memory ${String(count).padStart(4)}`;
-  };
-  const a = await host('h0', { home, moveTimes, ...own });
-  await fleet.ready(1);
-  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000, lostMs: 1000 });
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  const b = await host('h1', other);
-  await fleet.ready(2);
-  const arrives = async (to: FleetHost, from: FleetHost = a): Promise<void> => {
-    await until(() => to.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
-    await until(() => from.daemon.manager.list().length === 0, 'the first host has forgotten it');
-    await until(() => podsOf(fleet).length === 1, 'one place');
-  };
-  return { ...moving, home, a, b, url, id: body.id, arrives };
-}
 
 type Moving = Awaited<ReturnType<typeof prepare>>;
 
@@ -128,44 +96,6 @@ t.test('what no host takes as changes is offered whole', async (t) => {
   t.equal(formats[0], 2);
   t.equal(formats.at(-1), 1);
   t.match(await ask(moving.url, 'GET', `/sandboxes/${moving.id}`), { body: { state: 'running' } });
-});
-
-t.test('changes of another base are noticed where they arrive, and all is offered', async (t) => {
-  let paused = '';
-  const fake: { a?: FleetHost; b?: FleetHost } = {};
-  const memoryOf = ({ daemon }: FleetHost, dir: string): string[] =>
-    globSync(join(daemon.home.dataDir, dir, 'memory')).filter((path) => statSync(path).isFile());
-  // The copy that is kept becomes what is paused: nothing seems to have changed.
-  const faults = {
-    reach: (point: FaultPoint) => {
-      if (point !== 'pause.written' || fake.a === undefined) return;
-      const [path = ''] = memoryOf(fake.a, 'sandboxes/*/paused/1');
-      paused = readFileSync(path, 'utf8');
-      for (const copy of memoryOf(fake.a, 'snapshots/.*')) copyFileSync(path, copy);
-    },
-  };
-  const arrived: string[] = [];
-  const ownFaults = {
-    reach: (point: FaultPoint) => {
-      if (point !== 'arrival.fetched' || fake.b === undefined) return;
-      for (const path of memoryOf(fake.b, 'sandboxes/*/paused/1')) arrived.push(readFileSync(path, 'utf8'));
-    },
-  };
-  const moving = await prepare(t, { ...PATIENT, wholeMs: 0 }, { faults: ownFaults }, { faults });
-  Object.assign(fake, { a: moving.a, b: moving.b });
-  const isRead = Promise.withResolvers<void>();
-  let offers = 0;
-  moving.s3.fault = async (method, key) => {
-    if (!/(?:^|\/)sandboxes\/sbx/.test(key)) return undefined;
-    if (method === 'GET' && offers > 0) isRead.resolve();
-    if (method === 'PUT' && ++offers > 1) await isRead.promise;
-    return undefined;
-  };
-  moving.cordon('h0');
-  await moving.arrives(moving.b);
-  t.match(paused, /^memory/);
-  t.same(arrived, [paused], 'only what is right is taken');
-  t.ok(offers > 1);
 });
 
 t.test('all is offered where the copy was not fetched', async (t) => {

@@ -52,7 +52,8 @@ export async function fetchParked(
   const { bytes, written } = await store.download(manifest, files, signal, { content });
   if (record.paused.hasMemory) {
     const { compatibility, needsResync } = archive;
-    const checksums = prefetched?.checksums;
+    const known = prefetched?.checksums;
+    const checksums = known?.sizeBytes === memory.sizeBytes ? known : undefined;
     await checksums?.update(files.memory, written.get('memory') ?? []);
     const { layerPath } = paths;
     const placed = { dir, layerPath, memoryName, stateName, compatibility, needsResync, checksums };
