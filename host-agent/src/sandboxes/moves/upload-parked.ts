@@ -13,13 +13,15 @@ type ParkedUpload = {
   readonly wasRunning: boolean;
   /** Undefined: all chunks are named, as every version reads it. */
   readonly bases: KeptCopy['bases'] | undefined;
+  /** In place of what is offered: a host that has settled has removed it for good. */
+  readonly replaces?: boolean;
   /** All is there; what makes it exist follows. */
   readonly beforeManifest: () => Promise<void>;
 };
 
 /** AppError as of the store's `upload`. */
 export async function uploadParked(
-  { sandbox, departure, wasRunning, bases, beforeManifest }: ParkedUpload,
+  { sandbox, departure, wasRunning, bases, replaces = false, beforeManifest }: ParkedUpload,
   { store, context }: Pick<CopyDeps, 'store' | 'context'>,
   signal: AbortSignal,
 ): Promise<SentChunks> {
@@ -37,6 +39,7 @@ export async function uploadParked(
         const base = digest === undefined ? undefined : bases?.get(part);
         return { part, path: files[part], base };
       }),
+      replaces,
       beforeManifest,
     },
     signal,

@@ -280,3 +280,35 @@ t.test('what is known of writes does not grow with their number', (t) => {
   ]);
   t.end();
 });
+
+t.test('what a host has taken meanwhile is not made again in another form', async (t) => {
+  const { s3, store, path, write, upload, base } = await prepare(t);
+  await changePages(write);
+  await upload();
+  const { id } = base;
+  const replace = (beforeManifest: () => Promise<void>) =>
+    store.upload(
+      {
+        ...{ id, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
+        ...{ replaces: true, beforeManifest },
+      },
+      SIGNAL,
+    );
+  t.match(await replace(async () => undefined), { manifest: { formatVersion: 1 } });
+  t.match(await store.read(id), { formatVersion: 1 });
+  let refused = 0;
+  s3.fault = (method, key) =>
+    method === 'PUT' && /sandboxes\//.test(key) && refused++ === 0
+      ? { status: 501, code: 'NotImplemented' }
+      : undefined;
+  t.match(await replace(async () => undefined), { manifest: { formatVersion: 1 } }, 'of a plain server');
+  t.equal(refused, 2, 'the second one without a condition');
+  s3.fault = () => undefined;
+  await t.rejects(replace(() => store.removeManifest(id)));
+  t.equal(await store.read(id), undefined);
+  await t.rejects(
+    replace(async () => undefined),
+    { code: 'conflict' },
+  );
+  t.notOk([...s3.objects.keys()].some((key) => /sandboxes\//.test(key)));
+});
