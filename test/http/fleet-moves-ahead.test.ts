@@ -5,46 +5,15 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
-import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
-import { ask, type Fleet, type FleetHost, type HostOptions } from '../support/fleet/fleet.ts';
-import { holdFetches, startMovingFleet } from '../support/fleet/moves.ts';
-import { makeHome } from '../support/memory-host/daemon.ts';
+import { ask, type Fleet, type FleetHost } from '../support/fleet/fleet.ts';
+import { holdFetches, PATIENT, startMovingSandbox as prepare } from '../support/fleet/moves.ts';
 import { openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(240_000));
 
-/** No limit ends a wait. */
-const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000, wholeMs: 600_000 };
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
-
-async function prepare(
-  t: Test,
-  moveTimes: MoveTimes = PATIENT,
-  other: HostOptions = {},
-  own: HostOptions = {},
-) {
-  const moving = await startMovingFleet(t);
-  const { fleet, host } = moving;
-  const home = await makeHome(t);
-  // As a guest that runs does, it changes its memory between two saves.
-  home.host.onSave = async (count) => {
-    home.host.savedMemory = `memory ${String(count).padStart(4)}`;
-  };
-  const a = await host('h0', { home, moveTimes, ...own });
-  await fleet.ready(1);
-  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 600_000, lostMs: 1000 });
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  const b = await host('h1', other);
-  await fleet.ready(2);
-  const arrives = async (to: FleetHost, from: FleetHost = a): Promise<void> => {
-    await until(() => to.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
-    await until(() => from.daemon.manager.list().length === 0, 'the first host has forgotten it');
-    await until(() => podsOf(fleet).length === 1, 'one place');
-  };
-  return { ...moving, home, a, b, url, id: body.id, arrives };
-}
 
 type Moving = Awaited<ReturnType<typeof prepare>>;
 

@@ -8,6 +8,7 @@ import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chu
 import { chunkLength, type StoredFile, type StoreManifest } from './manifest.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { damaged, type TenantKeys } from './store-keys.ts';
+import { type Range, WrittenWindows } from './written.ts';
 
 const ZEROS = Buffer.alloc(CHUNK_BYTES);
 
@@ -17,7 +18,7 @@ export type FileContent = Map<number, string | undefined>;
 export type DownloadOptions = {
   readonly onChunk?: () => void;
   /** Before each chunk: what is more urgent goes first. */
-  readonly giveWay?: () => Promise<void>;
+  readonly giveWay?: (signal: AbortSignal) => Promise<void>;
   /**
    * What files have, by their part: those with an entry exist, and have exactly that. It is kept up to date, also when
    * the download fails, so that another one goes on from there.
@@ -25,9 +26,7 @@ export type DownloadOptions = {
   readonly content?: Map<string, FileContent>;
 };
 
-export type Range = { readonly offset: number; readonly length: number };
-
-/** `written`: by part, what was written into files. */
+/** `written`: by part, whole windows in which something was written; the last may reach behind the end. */
 export type Downloaded = {
   readonly chunks: number;
   readonly bytes: number;
@@ -48,13 +47,13 @@ export async function downloadFiles(
   { onChunk = () => undefined, giveWay, content = new Map() }: DownloadOptions = {},
 ): Promise<Downloaded> {
   const fetched = { chunks: 0, bytes: 0 };
-  const written = new Map<string, Range[]>();
+  const written = new Map<string, WrittenWindows>();
   for (const stored of files) {
     const { part, sizeBytes } = stored;
     const path = paths[part];
     if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
-    const ranges: Range[] = [];
-    written.set(part, ranges);
+    const windows = new WrittenWindows();
+    written.set(part, windows);
     const known = content.get(part);
     await using file = await open(path, known === undefined ? 'wx' : 'r+', 0o600);
     const has: FileContent = known ?? new Map();
@@ -62,7 +61,7 @@ export async function downloadFiles(
     await file.truncate(sizeBytes);
     const write = async (index: number, bytes: Buffer, name: string | undefined): Promise<void> => {
       has.set(index, undefined);
-      ranges.push({ offset: index * CHUNK_BYTES, length: bytes.length });
+      windows.add(index * CHUNK_BYTES, bytes.length);
       await writeFully(file, bytes, index * CHUNK_BYTES);
       if (name === undefined) has.delete(index);
       else has.set(index, name);
@@ -72,7 +71,7 @@ export async function downloadFiles(
     const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
       const [first] = uses;
       if (first === undefined) return;
-      await giveWay?.();
+      await giveWay?.(signal);
       signal.throwIfAborted();
       const length = chunkLength({ sizeBytes }, first[0]);
       const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
@@ -97,13 +96,14 @@ export async function downloadFiles(
         // No chunk has what is there from now on.
         const last = Math.floor((offset + bytes.length - 1) / CHUNK_BYTES);
         for (let index = Math.floor(offset / CHUNK_BYTES); index <= last; index++) has.set(index, undefined);
-        ranges.push({ offset, length: bytes.length });
+        windows.add(offset, bytes.length);
         await writeFully(file, bytes, offset);
       }
     };
     await forEachAtOnce(stored.changes ?? [], MAX_REQUESTS, change, signal);
   }
-  return { ...fetched, written };
+  const ranges = new Map([...written].map(([part, windows]) => [part, windows.ranges()]));
+  return { ...fetched, written: ranges };
 }
 
 /** What the file has where it is to have zeros. */

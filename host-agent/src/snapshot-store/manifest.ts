@@ -115,13 +115,16 @@ export async function openManifest(
   }
 }
 
-function checkChunks({ part, sizeBytes, chunks }: StoredFile): void {
+function checkChunks({ part, sizeBytes, chunks, changes = [] }: StoredFile): void {
   let next = 0;
   for (const [index] of chunks) {
     if (index < next || index * CHUNK_BYTES >= sizeBytes)
       throw new Error(`its ${part} has a chunk ${index}, out of order or behind its end`);
     next = index + 1;
   }
+  const blocks = changes.reduce((sum, [blocks]) => sum + blocks, 0);
+  if (blocks > Math.ceil(sizeBytes / BLOCK_BYTES))
+    throw new Error(`its ${part} has more changes than blocks`);
 }
 
 /** Of a manifest with these files: the first that has all that they need. */
@@ -140,11 +143,14 @@ export function* objectsOf(file: StoredFile): Generator<StoredObject> {
 
 /** Disk space that a file takes at most, without its chunks that `isThere` says are written. */
 export function diskBytesOf(
-  { chunks, changes = [] }: StoredFile,
+  { sizeBytes, chunks, changes = [] }: StoredFile,
   isThere: (index: number) => boolean = () => false,
 ): number {
-  const missing = chunks.filter(([index]) => !isThere(index)).length;
-  return missing * CHUNK_BYTES + changes.reduce((sum, [blocks]) => sum + blocks * BLOCK_BYTES, 0);
+  const missing = chunks.filter(([index]) => !isThere(index)).length * CHUNK_BYTES;
+  const changed = changes.reduce((sum, [blocks]) => sum + blocks * BLOCK_BYTES, 0);
+  // Those that are in a chunk need nothing more.
+  const whole = Math.ceil(sizeBytes / CHUNK_BYTES) * CHUNK_BYTES;
+  return missing + Math.min(changed, whole - chunks.length * CHUNK_BYTES);
 }
 
 /** All chunks are whole, but the last of a file. */

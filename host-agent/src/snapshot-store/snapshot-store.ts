@@ -23,51 +23,18 @@ import {
 } from './manifest.ts';
 import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
+import { BucketError } from './s3/bucket-error.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import type { StoreKeys, TenantKeys, TenantName } from './store-keys.ts';
 import { StoredImages } from './stored-images.ts';
 import { type StoredLimit, StoredUse } from './stored-use.ts';
+import type { ChunkUpload, FileBase, SentChunks, SnapshotUpload, UploadResult } from './upload.ts';
 import { readWindow, readWindows, type Window } from './windows.ts';
 
 /** A chunk may have had another age so long ago, and a collection that saw that still deletes it. */
 const RENEWED_MS = 60_000;
 
 export type StoreOptions = { readonly bucket: Bucket; readonly keys: StoreKeys };
-
-export type FileBase = { readonly path: string; readonly stored: StoredFile };
-
-export type ChunkUpload = {
-  readonly tenant: TenantName;
-  readonly files: readonly {
-    readonly part: string;
-    readonly path: string;
-    /** A copy of what it was, and what was sent of that: only changes are sent, unless its size is another one now. */
-    readonly base?: FileBase | undefined;
-  }[];
-  /** Before each chunk: what is more urgent goes first. */
-  readonly giveWay?: (() => Promise<void>) | undefined;
-};
-
-export type SnapshotUpload = ChunkUpload & {
-  readonly id: string;
-  /** JSON. */
-  readonly description: unknown;
-  /** Sends all chunks, also those that seem to be there: some are damaged. */
-  readonly isAnew?: boolean;
-  /** For all chunks of the tenant, of all hosts. Absent: none. */
-  readonly limit?: StoredLimit | undefined;
-  /** All chunks are there; what makes it exist follows. */
-  readonly beforeManifest?: () => Promise<void>;
-};
-
-/** `sent`: what was not in the bucket yet, in bytes as stored. */
-export type SentChunks = {
-  readonly chunks: number;
-  readonly sentChunks: number;
-  readonly sentBytes: number;
-};
-
-export type UploadResult = SentChunks & { readonly manifest: StoreManifest };
 
 export type ListedSnapshot = { readonly id: string; readonly etag: string; readonly agoMs: number };
 
@@ -114,7 +81,7 @@ export class SnapshotStore {
    * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
    */
   async upload(
-    { id, tenant, description, files, isAnew = false, limit, beforeManifest }: SnapshotUpload,
+    { id, tenant, description, files, isAnew = false, limit, beforeManifest, replaces }: SnapshotUpload,
     outer: AbortSignal,
   ): Promise<UploadResult> {
     const signal = withLimit(outer);
@@ -127,8 +94,9 @@ export class SnapshotStore {
     };
     // What is collected meanwhile is sent again.
     if (beforeManifest !== undefined) await this.#assertThere(keys, old, signal);
+    const etag = replaces === true ? await this.#readETag(id, signal) : undefined;
     await beforeManifest?.();
-    await this.putManifest(manifest, signal);
+    await this.putManifest(manifest, signal, etag);
     await this.#assertThere(keys, old, signal);
     return { manifest, ...sent };
   }
@@ -165,7 +133,8 @@ export class SnapshotStore {
     const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
     const old: (Window & { readonly name: string })[] = [];
     const send = async (window: Window, signal: AbortSignal) => {
-      await giveWay?.();
+      await giveWay?.(signal);
+      signal.throwIfAborted();
       const name = keys.nameOf(window.bytes);
       chunks.get(window.part)?.push([window.index, name]);
       const { bytes, isOld } = isAnew
@@ -217,11 +186,29 @@ export class SnapshotStore {
     return { described, old, sent };
   }
 
-  /** Makes a snapshot exist whose chunks are there. AppError as of `upload`. */
-  async putManifest(manifest: StoreManifest, signal: AbortSignal): Promise<void> {
+  /** Of a manifest that is there. AppError conflict. */
+  async #readETag(id: string, signal: AbortSignal): Promise<string> {
+    const found = await this.#bucket.read(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
+    if (found === undefined) throw new AppError('conflict', `${id} is not in the snapshot store any more`);
+    return found.etag;
+  }
+
+  /** Makes a snapshot exist whose chunks are there. `etag`: in place of that one. AppError as of `upload`, conflict. */
+  async putManifest(manifest: StoreManifest, signal: AbortSignal, etag?: string): Promise<void> {
     const { id } = manifest;
     if (await this.isDeleted(id, signal)) throw new AppError('not_found', `snapshot ${id} was deleted`);
-    await this.#bucket.put(manifestPath(id), await sealManifest(this.#keys, manifest), signal);
+    const [path, sealed] = [manifestPath(id), await sealManifest(this.#keys, manifest)];
+    if (etag === undefined) return await this.#bucket.put(path, sealed, signal);
+    const isReplaced = await this.#bucket
+      .replace(path, etag, sealed, signal)
+      .catch(async (error: unknown) => {
+        // A server that knows no such condition.
+        if (!(error instanceof BucketError) || error.status !== 501) throw error;
+        await this.#bucket.put(path, sealed, signal);
+        return true;
+      });
+    if (isReplaced) return;
+    throw new AppError('conflict', `${id} is another one by now, or is not in the snapshot store any more`);
   }
 
   /** Undefined: the bucket has no such snapshot. AppError `internal` if its manifest is damaged, `upstream`. */

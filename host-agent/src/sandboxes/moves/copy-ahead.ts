@@ -70,7 +70,7 @@ async function copy(
   const parts = partsOf(saved);
   const tenant = record.owner?.tenant;
   const { sentBytes, described } = await store.sendChunks(
-    { tenant, files: parts, giveWay: () => rightOfWay.give() },
+    { tenant, files: parts, giveWay: (stop) => rightOfWay.give(stop) },
     signal,
   );
   if (isNamed) {

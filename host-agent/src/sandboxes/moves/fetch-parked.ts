@@ -22,7 +22,14 @@ type FetchInput = {
 
 /** Resolves with the bytes that came from the store, when everything is on disk. The caller removes what is left. */
 export async function fetchParked(
-  { paths, manifest, parked: { archive, record }, rootfs, store, prefetched }: FetchInput,
+  {
+    paths,
+    manifest,
+    parked: { archive, record, memoryDigest: digest },
+    rootfs,
+    store,
+    prefetched,
+  }: FetchInput,
   signal: AbortSignal,
 ): Promise<number> {
   await makeSandboxDirs(paths);
@@ -45,11 +52,12 @@ export async function fetchParked(
   const { bytes, written } = await store.download(manifest, files, signal, { content });
   if (record.paused.hasMemory) {
     const { compatibility, needsResync } = archive;
-    const checksums = prefetched?.checksums;
+    const known = prefetched?.checksums;
+    const checksums = known?.sizeBytes === memory.sizeBytes ? known : undefined;
     await checksums?.update(files.memory, written.get('memory') ?? []);
     const { layerPath } = paths;
     const placed = { dir, layerPath, memoryName, stateName, compatibility, needsResync, checksums };
-    await placePaused({ ...placed, signal });
+    await placePaused({ ...placed, digest, signal });
   } else {
     await rm(dir, { recursive: true });
     await flush(paths.layerPath);

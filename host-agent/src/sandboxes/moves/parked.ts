@@ -50,6 +50,8 @@ const schema = z.strictObject({
   /** Whether it runs on where it arrives. */
   wasRunning: z.boolean(),
   createdAtMs: z.int(),
+  /** Of its memory, where that is put together from changes: no name of a chunk is of the whole. */
+  memoryDigest: z.int().min(0).max(0xffff_ffff).optional(),
   archive: archiveManifestSchema,
   record: recordSchema,
 });

@@ -187,9 +187,9 @@ export class Prefetches {
   async #write(own: Prefetch, copy: StoreManifest, signal: AbortSignal): Promise<number> {
     const files = filesIn(own.dir);
     const { shared, rightOfWay } = this.#deps;
-    const giveWay = () => rightOfWay.give();
+    const giveWay = (stop: AbortSignal) => rightOfWay.give(stop);
     const { bytes } = await shared.store.download(copy, files, signal, { content: own.content, giveWay });
-    await giveWay();
+    await giveWay(signal);
     own.checksums = await ChunkChecksums.of(files.memory, signal);
     for (const path of Object.values(files)) await flush(path);
     signal.throwIfAborted();

@@ -29,11 +29,12 @@ export class RightOfWay {
     };
   }
 
-  /** Resolves when none is paused, or after a while. */
-  async give(): Promise<void> {
+  /** Resolves when none is paused, after a while, or when it is aborted: one that is paused may wait for that. */
+  async give(outer: AbortSignal): Promise<void> {
     if (this.#paused === 0) return;
     const limit = new AbortController();
-    const late = sleep(this.#maxWaitMs, undefined, { signal: limit.signal }).catch(() => undefined);
+    const signal = AbortSignal.any([limit.signal, outer]);
+    const late = sleep(this.#maxWaitMs, undefined, { signal }).catch(() => undefined);
     await Promise.race([this.#over.promise, late]);
     limit.abort();
   }

@@ -1,5 +1,7 @@
 // Sandboxes that are offered as changes of a copy, which hosts of earlier versions refuse. The host that was to take
 // one may end before it does: what none has claimed after a while is offered whole, for every host.
+import PQueue from 'p-queue';
+import { enqueue } from '../../lib/concurrency-limit.ts';
 import { AppError, firstLine } from '../../lib/errors.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { CopyDeps } from './copy-ahead.ts';
@@ -9,6 +11,8 @@ import { uploadParked } from './upload-parked.ts';
 
 /** A host that has the copy has claimed it long before. */
 const AFTER_MS = 30_000;
+/** Each sends with as many connections as any upload; a drained host may have hundreds that no host claims. */
+const MAX_SENDING = 2;
 
 type WholeOffersDeps = Pick<CopyDeps, 'store' | 'context' | 'track' | 'log'> & {
   readonly afterMs?: number | undefined;
@@ -16,24 +20,26 @@ type WholeOffersDeps = Pick<CopyDeps, 'store' | 'context' | 'track' | 'log'> & {
 
 export class WholeOffers {
   readonly #deps: WholeOffersDeps;
+  readonly #queue = new PQueue({ concurrency: MAX_SENDING });
   readonly #running = new Map<string, { readonly abort: AbortController; readonly done: Promise<void> }>();
-  /** Departures. After a restart of the daemon they are sent again, which sends no chunks. */
-  readonly #whole = new Set<string>();
+  /** Their departures, by id. After a restart of the daemon they are sent again, which sends no chunks. */
+  readonly #whole = new Map<string, string>();
 
   constructor(deps: WholeOffersDeps) {
     this.#deps = deps;
   }
 
-  /** Begins with one that no host has claimed, if it is time. */
+  /** Begins with one that no host has claimed, if it is time; it may wait for others. */
   look(sandbox: Sandbox, { departure, hasChanges, atMs, wasRunning }: DepartureRecord): void {
     const { afterMs = AFTER_MS, track, log } = this.#deps;
     const { id } = sandbox;
-    if (hasChanges !== true || this.#whole.has(departure) || this.#running.has(id)) return;
+    if (hasChanges !== true || this.#whole.get(id) === departure || this.#running.has(id)) return;
     if (Date.now() - atMs < afterMs) return;
     const abort = new AbortController();
     const send = (stop: AbortSignal) =>
       this.#send(sandbox, { departure, wasRunning }, AbortSignal.any([abort.signal, stop]));
-    const done = track((stop) => sandbox.snapshotQueue.add(() => send(stop)))
+    const begin = () => track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
+    const done = enqueue(this.#queue, begin, abort.signal)
       .catch((error: unknown) => {
         if (!abort.signal.aborted)
           log.warn({ sandbox: id, reason: firstLine(error) }, 'a paused sandbox is not offered whole yet');
@@ -47,6 +53,7 @@ export class WholeOffers {
     const running = this.#running.get(id);
     running?.abort.abort(new AppError('cancelled', `sandbox ${id} is not offered any more`));
     await running?.done;
+    this.#whole.delete(id);
   }
 
   async stop(): Promise<void> {
@@ -67,9 +74,9 @@ export class WholeOffers {
       signal.throwIfAborted();
       if (holder !== undefined) throw new AppError('cancelled', `a host has claimed sandbox ${id}`);
     };
-    const upload = { sandbox, departure, wasRunning, bases: undefined, beforeManifest };
+    const upload = { sandbox, departure, wasRunning, bases: undefined, replaces: true, beforeManifest };
     const { sentBytes } = await uploadParked(upload, this.#deps, signal);
-    this.#whole.add(departure);
+    this.#whole.set(id, departure);
     log.info({ sandbox: id, sentBytes }, 'a paused sandbox that no host has taken is offered whole');
   }
 }

@@ -12,11 +12,12 @@ type Range = { readonly offset: number; readonly length: number };
 export class ChunkChecksums {
   /** CRC-32 of each chunk, little-endian, in the order of the file. */
   readonly #entries: Buffer;
-  readonly #sizeBytes: number;
+  /** Of the file. */
+  readonly sizeBytes: number;
 
   private constructor(entries: Buffer, sizeBytes: number) {
     this.#entries = entries;
-    this.#sizeBytes = sizeBytes;
+    this.sizeBytes = sizeBytes;
   }
 
   /** Of a file's whole content. Rejects with the signal's reason. */
@@ -40,10 +41,15 @@ export class ChunkChecksums {
     return new ChunkChecksums(Buffer.from(entries), sizeBytes);
   }
 
+  /** CRC-32 of the list: of files of the same size, those with the same content have the same. */
+  get digest(): number {
+    return crc32(this.#entries);
+  }
+
   /** Writes the list with a checksum of its own; it is not flushed. */
   async store(path: string): Promise<void> {
     const end = Buffer.alloc(ENTRY_BYTES);
-    end.writeUInt32LE(crc32(this.#entries));
+    end.writeUInt32LE(this.digest);
     await writeFile(path, Buffer.concat([this.#entries, end]), { mode: 0o600 });
   }
 
@@ -64,7 +70,7 @@ export class ChunkChecksums {
 
   #fillWithZeros(): void {
     const whole = crc32(Buffer.alloc(CHUNK_BYTES));
-    const rest = this.#sizeBytes % CHUNK_BYTES;
+    const rest = this.sizeBytes % CHUNK_BYTES;
     for (let at = 0; at < this.#entries.length; at += ENTRY_BYTES) this.#entries.writeUInt32LE(whole, at);
     if (rest > 0) this.#entries.writeUInt32LE(crc32(Buffer.alloc(rest)), this.#entries.length - ENTRY_BYTES);
   }
@@ -73,13 +79,13 @@ export class ChunkChecksums {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     let next = 0;
     for (const { offset, length } of [...ranges].sort((a, b) => a.offset - b.offset)) {
-      const end = Math.min(offset + length, this.#sizeBytes);
+      const end = Math.min(offset + length, this.sizeBytes);
       for (let at = Math.max(next, offset - (offset % CHUNK_BYTES)); at < end; ) {
         signal?.throwIfAborted();
         const wanted = Math.min(
           READ_BYTES,
           Math.ceil((end - at) / CHUNK_BYTES) * CHUNK_BYTES,
-          this.#sizeBytes - at,
+          this.sizeBytes - at,
         );
         const { bytesRead } = await file.read(buffer, 0, wanted, at);
         if (bytesRead !== wanted) throw new Error('a memory file ends early');

@@ -261,6 +261,12 @@ export async function verifyPaused(dir: string, signal?: AbortSignal): Promise<v
   if (offset !== undefined) throw damaged(path, `differs from its checksum at ${offset}`);
 }
 
+/** The digest of its memory as it was paused, which `openPaused` has settled. */
+export async function memoryDigestOf(dir: string): Promise<number> {
+  const { memory, checksumsPath } = await requirePaused(dir);
+  return (await ChunkChecksums.load(join(dir, checksumsPath), memory.sizeBytes)).digest;
+}
+
 /**
  * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the
  * guest must not run and is still paused.

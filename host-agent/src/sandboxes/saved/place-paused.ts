@@ -2,6 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { AppError } from '../../lib/errors.ts';
 import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import { PAUSED_FORMAT, writePaused } from './paused-manifest.ts';
@@ -20,10 +21,12 @@ type PlacePausedInput = {
   readonly needsResync: boolean;
   /** Of the memory as it is; undefined: it is read. */
   readonly checksums: ChunkChecksums | undefined;
+  /** Of the memory where it was paused. */
+  readonly digest: number | undefined;
   readonly signal: AbortSignal;
 };
 
-/** Resolves when everything is on disk. */
+/** Resolves when everything is on disk. AppError internal if the memory has another digest. */
 export async function placePaused({
   dir,
   layerPath,
@@ -32,6 +35,7 @@ export async function placePaused({
   compatibility,
   needsResync,
   checksums,
+  digest,
   signal,
 }: PlacePausedInput): Promise<void> {
   const own = join(dir, FIRST_GENERATION);
@@ -40,7 +44,12 @@ export async function placePaused({
     join(own, stateName),
     join(own, 'checksums'),
   ];
-  await (checksums ?? (await ChunkChecksums.of(memoryPath, signal))).store(checksumsPath);
+  const found = checksums ?? (await ChunkChecksums.of(memoryPath, signal));
+  if (digest !== undefined && found.digest !== digest)
+    throw new AppError('internal', 'the memory that arrived is not the one that was paused', {
+      stage: 'store',
+    });
+  await found.store(checksumsPath);
   await everyOne([memoryPath, statePath, checksumsPath, layerPath].map(flush));
   await flush(own);
   const [memory, layer] = [await stat(memoryPath), await stat(layerPath)];

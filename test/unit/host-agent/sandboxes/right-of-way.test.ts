@@ -2,8 +2,10 @@
 import t from 'tap';
 import { RightOfWay } from '../../../../host-agent/src/sandboxes/moves/right-of-way.ts';
 
+const NEVER = new AbortController().signal;
+
 t.test('without one that is paused, nothing waits', async () => {
-  await new RightOfWay(3_600_000).give();
+  await new RightOfWay(3_600_000).give(NEVER);
 });
 
 t.test('the last one that is paused lets the others go on', async (t) => {
@@ -11,7 +13,7 @@ t.test('the last one that is paused lets the others go on', async (t) => {
   const [a, b] = [way.begin(), way.begin()];
   let gone = 0;
   const waiting = [1, 2].map(async () => {
-    await way.give();
+    await way.give(NEVER);
     gone += 1;
   });
   a[Symbol.dispose]();
@@ -22,11 +24,21 @@ t.test('the last one that is paused lets the others go on', async (t) => {
   b[Symbol.dispose]();
   await Promise.all(waiting);
   t.equal(gone, 2);
-  await way.give();
+  await way.give(NEVER);
 });
 
 t.test('one that is paused for long does not hold the others', async () => {
   const way = new RightOfWay(1);
   using _paused = way.begin();
-  await way.give();
+  await way.give(NEVER);
+});
+
+t.test('work that ends does not wait: one that is paused may wait for its end', async () => {
+  const way = new RightOfWay(3_600_000);
+  using _paused = way.begin();
+  const end = new AbortController();
+  const waiting = way.give(end.signal);
+  end.abort();
+  await waiting;
+  await way.give(end.signal);
 });

@@ -49,7 +49,10 @@ t.test('a file becomes a later one by what differs', async (t) => {
     t.ok(readFileSync(copy).equals(readFileSync(path)), 'it has the content of the source');
     return {
       chunks: bytes / CHUNK_BYTES,
-      written: written.get('memory')?.map(({ offset }) => offset / CHUNK_BYTES),
+      written: written.get('memory')?.flatMap(({ offset, length }) => {
+        const first = offset / CHUNK_BYTES;
+        return Array.from({ length: Math.ceil(length / CHUNK_BYTES) }, (_, at) => first + at);
+      }),
     };
   };
   const size = 6 * CHUNK_BYTES;

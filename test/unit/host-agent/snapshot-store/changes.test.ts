@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { newId } from '../../../../host-agent/src/lib/ids.ts';
+import { RightOfWay } from '../../../../host-agent/src/sandboxes/moves/right-of-way.ts';
 import {
   BLOCK_BYTES,
   MAX_BLOCKS,
@@ -15,9 +16,12 @@ import {
 } from '../../../../host-agent/src/snapshot-store/changes.ts';
 import {
   CHUNK_BYTES,
+  diskBytesOf,
   type FileContent,
+  type StoredFile,
   type StoreManifest,
 } from '../../../../host-agent/src/snapshot-store/index.ts';
+import { WrittenWindows } from '../../../../host-agent/src/snapshot-store/written.ts';
 import { startS3 } from '../../../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
 
@@ -209,4 +213,102 @@ t.test('what is sent and fetched ahead gives way before each chunk', async (t) =
   t.equal(asked, 2, 'also for one that is there');
   await store.download(base, { memory: arrived }, SIGNAL, { giveWay });
   t.equal(asked, 4);
+});
+
+t.test('what gives way when it is aborted ends at once', async (t) => {
+  const { store, path, arrived, base } = await prepare(t);
+  const way = new RightOfWay(3_600_000);
+  using _paused = way.begin();
+  type Run = (signal: AbortSignal, giveWay: (signal: AbortSignal) => Promise<void>) => Promise<unknown>;
+  const send: Run = (signal, giveWay) =>
+    store.sendChunks({ tenant: 'acme', files: [{ part: 'memory', path }], giveWay }, signal);
+  const fetch: Run = (signal, giveWay) => store.download(base, { memory: arrived }, signal, { giveWay });
+  for (const run of [send, fetch]) {
+    const stop = new AbortController();
+    const giveWay = (signal: AbortSignal) => {
+      const given = way.give(signal);
+      setImmediate(() => stop.abort(new Error('taken')));
+      return given;
+    };
+    await t.rejects(run(stop.signal, giveWay), { message: 'taken' });
+  }
+});
+
+t.test('no more blocks are changed than a file has, and none takes more disk space than it', async (t) => {
+  const { store, base, stored } = await prepare(t);
+  const [[, name] = [0, '']] = stored.chunks;
+  const put = async (changes: [number, string][]) => {
+    const manifest = { ...base, formatVersion: 2 as const, files: [{ ...stored, changes }] };
+    await store.putManifest(manifest, SIGNAL);
+    return manifest;
+  };
+  const blocks = Math.ceil(SIZE / BLOCK_BYTES);
+  const whole = Array.from({ length: Math.floor(blocks / MAX_BLOCKS) }, (): [number, string] => [
+    MAX_BLOCKS,
+    name,
+  ]);
+  const rest = blocks % MAX_BLOCKS;
+  const full = await put([...whole, [rest, name]]);
+  t.same(await store.read(base.id), full);
+  t.equal(diskBytesOf(full.files[0] as StoredFile), 7 * CHUNK_BYTES);
+  t.equal(
+    diskBytesOf(full.files[0] as StoredFile, () => true),
+    5 * CHUNK_BYTES,
+    'with the two of the copy',
+  );
+  await put([...whole, [rest, name], [1, name]]);
+  await t.rejects(store.read(base.id), {
+    code: 'internal',
+    message: /its memory has more changes than blocks/,
+  });
+});
+
+t.test('what is known of writes does not grow with their number', (t) => {
+  const written = new WrittenWindows();
+  for (let block = 0; block < 4096; block += 2) written.add(block * BLOCK_BYTES, BLOCK_BYTES);
+  t.same(written.ranges(), [{ offset: 0, length: 4096 * BLOCK_BYTES }]);
+  const window = CHUNK_BYTES / 16;
+  const few = new WrittenWindows();
+  few.add(3 * CHUNK_BYTES - 1, 2);
+  few.add(15 * window, 1);
+  few.add(CHUNK_BYTES, 1);
+  few.add(2 ** 49, 1);
+  t.same(few.ranges(), [
+    { offset: 15 * window, length: 2 * window },
+    { offset: 3 * CHUNK_BYTES - window, length: 2 * window },
+    { offset: 2 ** 49, length: window },
+  ]);
+  t.end();
+});
+
+t.test('what a host has taken meanwhile is not made again in another form', async (t) => {
+  const { s3, store, path, write, upload, base } = await prepare(t);
+  await changePages(write);
+  await upload();
+  const { id } = base;
+  const replace = (beforeManifest: () => Promise<void>) =>
+    store.upload(
+      {
+        ...{ id, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
+        ...{ replaces: true, beforeManifest },
+      },
+      SIGNAL,
+    );
+  t.match(await replace(async () => undefined), { manifest: { formatVersion: 1 } });
+  t.match(await store.read(id), { formatVersion: 1 });
+  let refused = 0;
+  s3.fault = (method, key) =>
+    method === 'PUT' && /sandboxes\//.test(key) && refused++ === 0
+      ? { status: 501, code: 'NotImplemented' }
+      : undefined;
+  t.match(await replace(async () => undefined), { manifest: { formatVersion: 1 } }, 'of a plain server');
+  t.equal(refused, 2, 'the second one without a condition');
+  s3.fault = () => undefined;
+  await t.rejects(replace(() => store.removeManifest(id)));
+  t.equal(await store.read(id), undefined);
+  await t.rejects(
+    replace(async () => undefined),
+    { code: 'conflict' },
+  );
+  t.notOk([...s3.objects.keys()].some((key) => /sandboxes\//.test(key)));
 });
