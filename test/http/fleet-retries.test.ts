@@ -103,16 +103,29 @@ t.test('a place that a retry uses is not given back by the first request', async
   const asked = { vcpus: 1, memoryMib: 512, tenant: undefined, claims: [] };
   const { signal } = new AbortController();
   const place = await catalogue.place({ ...asked, id: newId('sbx') }, signal);
-  const [second, third] = [await catalogue.join(place, signal), await catalogue.join(place, signal)];
   const isThere = () =>
     podsOf(fleet).some(({ metadata }) => metadata.uid === place.uid && !metadata.deletionTimestamp);
-  for (const mark of [undefined, second]) {
-    await catalogue.forget(place, { mark });
-    t.ok(isThere(), `by the one before: ${mark}`);
-  }
-  await catalogue.forget(place, { mark: third });
-  t.notOk(isThere(), 'the last one gives it back');
+  await catalogue.join(place, signal);
+  await catalogue.forget(place, { unlessJoined: true });
+  t.ok(isThere());
+  await catalogue.forget(place);
+  t.notOk(isThere());
   await t.rejects(catalogue.join(place, signal), { code: 'exhausted' });
+});
+
+t.test('a create with a key goes to another host when the first one cannot be reached', async (t) => {
+  const fleet = await startFleet(t);
+  const [gone, other] = [await fleet.host('h0'), await fleet.host('h1')];
+  await fleet.ready(2);
+  const { url } = await fleet.gateway();
+  await gone.crash();
+  for (let n = 0; n < 4; n++)
+    t.equal((await ask(url, 'POST', '/sandboxes', {}, { 'idempotency-key': `key-${n}` })).status, 201);
+  t.equal(other.daemon.manager.list().length, 4);
+  await until(
+    () => podsOf(fleet).filter(({ metadata }) => !metadata.deletionTimestamp).length === 4,
+    'no others',
+  );
 });
 
 t.test('a key whose sandbox was deleted makes no other one', async (t) => {

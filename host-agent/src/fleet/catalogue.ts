@@ -72,7 +72,7 @@ export class ClaimTaken extends Error {
   }
 }
 
-export type LastUse = { readonly mark: string | undefined };
+export type Forgetting = { readonly unlessJoined: boolean };
 
 export interface Catalogue {
   /**
@@ -86,15 +86,15 @@ export interface Catalogue {
    */
   restore(parked: ParkedPlace & { readonly id: string }, signal: AbortSignal): Promise<void>;
   /**
-   * Notes that a further request uses the place of an earlier one, and returns a mark of this one. AppError exhausted
-   * when the place is being taken away, or the engine does not answer.
+   * Notes that a further request uses the place of an earlier one. AppError exhausted when the place is being taken
+   * away, or the engine does not answer.
    */
-  join(place: Place, signal: AbortSignal): Promise<string>;
+  join(place: Place, signal: AbortSignal): Promise<void>;
   /**
-   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `last`: only if no request
-   * has joined after the one with this mark, or after the first.
+   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `unlessJoined`: not if another
+   * request uses it, too.
    */
-  forget(place: Place, last?: LastUse): Promise<void>;
+  forget(place: Place, how?: Forgetting): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */
   find(id: string, tenant: string | undefined, signal: AbortSignal): Promise<Place | undefined>;
   /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */

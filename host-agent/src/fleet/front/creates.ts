@@ -1,5 +1,6 @@
 // Requests that make sandboxes: a place for each from the engine, then the client's own body to the host of the place.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { REPLAYED } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import { PLACE_HEADER, readWanted, WANTED_HEADER } from '../../http/index.ts';
@@ -30,6 +31,8 @@ const KNOWN_MS = 3000;
 const MAX_ASKED_AT_ONCE = 256;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;
+/** A second host is tried after it, also if the engine does not answer. */
+const GIVE_BACK_MS = 2000;
 /** Statuses by which a host has refused to use the place. */
 const NO_CAPACITY = 503;
 const MADE = 201;
@@ -180,44 +183,34 @@ export class Creates {
       const { claim, place } = error;
       if (!claim.startsWith(KEY_CLAIM))
         return await this.#send(this.#hostOf(place), call, this.#prove('held', [place]));
-      // From now on the first request does not give it back.
-      const mark = await this.#deps.catalogue.join(place, call.signal);
-      return await this.#reach(place, call, [place], () => {
-        void this.#deps.catalogue.forget(place, { mark });
-      });
+      // From now on the first request does not give it back; its host drops it if nothing uses it.
+      await this.#deps.catalogue.join(place, call.signal);
+      return await this.#send(this.#hostOf(place), call, this.#prove('place', [place]));
     }
   }
 
   /** What the host did not make of its places, which are all there, is given back. */
   async #use(first: Place, call: Call, places: readonly Place[] = [first]): Promise<HostAnswer> {
-    const last = isKeyed(call.request) ? { mark: undefined } : undefined;
-    const giveBack = (): void => {
-      for (const place of places) void this.#deps.catalogue.forget(place, last);
-    };
-    const made = await this.#reach(first, call, places, giveBack);
-    const { statusCode, headers } = made.answer;
-    const isDone = statusCode === MADE || statusCode === ACCEPTED;
-    const isUsed = isDone && headers[REPLAYED.toLowerCase()] === undefined;
-    if (!isUsed && statusCode !== MISMATCH) giveBack();
-    return made;
-  }
-
-  /** The answer of the host of these places, which are given back without one. */
-  async #reach(
-    first: Place,
-    call: Call,
-    places: readonly Place[],
-    giveBack: () => void,
-  ): Promise<HostAnswer> {
+    const how = { unlessJoined: isKeyed(call.request) };
+    const giveBack = (): Promise<unknown> =>
+      Promise.all(places.map((place) => this.#deps.catalogue.forget(place, how)));
     let isConnected = false;
     const onConnect = (): void => {
       isConnected = true;
     };
     try {
-      return await this.#send(this.#hostOf(first), call, this.#prove('place', places), onConnect);
+      const made = await this.#send(this.#hostOf(first), call, this.#prove('place', places), onConnect);
+      const { statusCode, headers } = made.answer;
+      const isDone = statusCode === MADE || statusCode === ACCEPTED;
+      const isUsed = isDone && headers[REPLAYED.toLowerCase()] === undefined;
+      if (!isUsed && statusCode !== MISMATCH) void giveBack();
+      return made;
     } catch (error) {
       // With a key, a retry may have what came of it, from this host. It drops places that nothing uses.
-      if (!isConnected || !isKeyed(call.request)) giveBack();
+      if (isConnected && isKeyed(call.request)) throw error;
+      const given = giveBack();
+      // The key is to be free when another host is tried.
+      if (isKeyed(call.request)) await Promise.race([given, sleep(GIVE_BACK_MS, undefined, { ref: false })]);
       throw error;
     }
   }

@@ -1,5 +1,4 @@
 // The catalogue of a fleet in Kubernetes: the scheduler places, and the objects of the API server are what all know.
-import { randomUUID } from 'node:crypto';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { backOffMs } from '../../lib/back-off.ts';
@@ -8,7 +7,7 @@ import {
   type Catalogue,
   ClaimTaken,
   type FleetMap,
-  type LastUse,
+  type Forgetting,
   type Place,
   type PlaceRequest,
 } from '../catalogue.ts';
@@ -176,10 +175,9 @@ export class KubernetesCatalogue implements Catalogue {
     });
   }
 
-  async join({ namespace, uid, ...named }: Place, signal: AbortSignal): Promise<string> {
-    const mark = randomUUID();
+  async join({ namespace, uid, ...named }: Place, signal: AbortSignal): Promise<void> {
     const path = podPath(namespace, toPodName(named));
-    const body = { metadata: { uid, annotations: { [JOINED]: mark } } };
+    const body = { metadata: { uid, annotations: { [JOINED]: 'true' } } };
     const changed = await this.#options.client
       .request({ method: 'PATCH', path, patch: 'merge', body, signal, timeoutMs: this.#writeMs })
       .catch((error: unknown) => {
@@ -187,15 +185,14 @@ export class KubernetesCatalogue implements Catalogue {
       });
     const joined = readPlacePod(changed, this.#options.seal);
     if (joined === undefined || joined.isDeleting) throw exhausted('the place was taken away');
-    return mark;
   }
 
-  async forget(place: Place, last?: LastUse): Promise<void> {
-    const key = [place.namespace, toPodName(place), place.uid, place.host ?? '', last?.mark ?? ''].join(' ');
+  async forget(place: Place, { unlessJoined }: Forgetting = { unlessJoined: false }): Promise<void> {
+    const key = [place.namespace, toPodName(place), place.uid, place.host ?? '', unlessJoined].join(' ');
     const running = this.#forgetting.get(key);
     if (running !== undefined) return await running;
     if (this.#forgetting.size >= MAX_FORGETTING) return;
-    const done = this.#forget(place, last).finally(() => this.#forgetting.delete(key));
+    const done = this.#forget(place, unlessJoined).finally(() => this.#forgetting.delete(key));
     this.#forgetting.set(key, done);
     await done;
   }
@@ -208,14 +205,13 @@ export class KubernetesCatalogue implements Catalogue {
     await Promise.all(this.#forgetting.values());
   }
 
-  async #forget(place: Place, last: LastUse | undefined): Promise<void> {
+  async #forget(place: Place, unlessJoined: boolean): Promise<void> {
     const { signal } = this.#stop;
     for (let attempt = 1; attempt <= FORGET_ATTEMPTS; attempt++) {
       const known = this.#map.placesOf(place.id).find(({ uid }) => uid === place.uid);
       // A host may have begun to take it over.
       if (place.move !== undefined && place.host === undefined && isTakable(known)) return;
-      const removing =
-        last === undefined ? this.#remove(place, known) : this.#removeUnlessJoined(place, last);
+      const removing = unlessJoined ? this.#removeUnlessJoined(place) : this.#remove(place, known);
       if (await removing.catch(() => false)) return;
       // The gateway stops; a host, or another gateway, drops what nothing uses.
       if (signal.aborted) return;
@@ -224,14 +220,14 @@ export class KubernetesCatalogue implements Catalogue {
     }
   }
 
-  /** Resolves with true when the pod is gone, or a later request uses it. */
-  async #removeUnlessJoined({ namespace, uid, ...named }: Place, { mark }: LastUse): Promise<boolean> {
+  /** Resolves with true when the pod is gone, or another request uses it. */
+  async #removeUnlessJoined({ namespace, uid, ...named }: Place): Promise<boolean> {
     const { client, seal } = this.#options;
     const path = podPath(namespace, toPodName(named));
     const timeoutMs = this.#writeMs;
     try {
       const place = readPlacePod(await client.request({ method: 'GET', path, timeoutMs }), seal);
-      if (place === undefined || place.uid !== uid || place.joined !== mark) return true;
+      if (place === undefined || place.uid !== uid || place.isJoined === true) return true;
       // It has changed if a request has joined meanwhile.
       const preconditions = { uid, resourceVersion: place.version };
       await client.request({ method: 'DELETE', path, body: { preconditions }, timeoutMs });

@@ -47,7 +47,7 @@ export const TAKES_CHANGES = 'sandboxd.dev/TakesChanges';
 /** Third word of ARRIVAL. */
 const CHANGES = 'changes';
 const MOVE_CHARS = 8;
-/** Annotation: the mark of the last request that joined the one for which the place was made. */
+/** Annotation: besides the request for which the place was made, another uses it. */
 export const JOINED = 'sandboxd.dev/joined';
 
 /** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`; where it arrives, the move follows: `sbx-4l76gs19v8lc6-1f6b02c9`. */
@@ -186,8 +186,8 @@ export type PlacePod = Place & {
   readonly copied?: string | undefined;
   /** Of a place that is left: how far the other host is. */
   readonly arrival?: Arrival | undefined;
-  /** Mark of the last request that uses it besides the first. */
-  readonly joined?: string | undefined;
+  /** Another request than the first uses it. */
+  readonly isJoined?: boolean;
   /** It is for a sandbox that still runs at another host. */
   readonly isAhead?: boolean;
   /** How far its host is with what was sent ahead. */
@@ -226,7 +226,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     leaves: findMove(pod, LEAVING),
     copied: findMove(pod, COPIED),
     arrival: readArrival(annotations[ARRIVAL]),
-    joined: annotations[JOINED],
+    isJoined: annotations[JOINED] !== undefined,
     ...(isAhead && { isAhead, fetched: findFetched(pod), takesChanges: takesChanges(pod) }),
     unschedulable: findUnschedulable(pod),
   };

@@ -88,7 +88,7 @@ export class GatewayMetrics implements Disposable {
     return {
       restore: (parked, signal) => catalogue.restore(parked, signal),
       join: (place, signal) => catalogue.join(place, signal),
-      forget: (place, last) => catalogue.forget(place, last),
+      forget: (place, how) => catalogue.forget(place, how),
       find: (id, tenant, signal) => catalogue.find(id, tenant, signal),
       watch: (signal) => catalogue.watch(signal),
       place: async (request, signal) => {
