@@ -5,7 +5,7 @@ import '../support/network/own-network.ts';
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { ask, type Fleet, type FleetHost, startFleet } from '../support/fleet/fleet.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
@@ -16,7 +16,8 @@ const NAMES = ['h0', 'h1', 'h2'];
 const WORKERS = 4;
 const SETTLE_MS = 120_000;
 const MAX_SILENCE_MS = 8000;
-t.setTimeout(scaled(SECONDS * 2000 + 300_000));
+const LIMIT_MS = scaled(SECONDS * 2000 + 300_000);
+t.setTimeout(LIMIT_MS);
 
 /** The same numbers for the same seed (mulberry32). */
 function makeRandom(seed: number): (below: number) => number {
@@ -42,6 +43,7 @@ const random = makeRandom(SEED);
 const pick = <T>(all: readonly T[]): T | undefined => all[random(Math.max(1, all.length))];
 
 class World {
+  readonly test: Test;
   readonly fleet: Fleet;
   readonly hosts = new Map<string, FleetHost>();
   /** Of each host that ran. */
@@ -59,7 +61,8 @@ class World {
   isOver = false;
   keys = 0;
 
-  constructor(fleet: Fleet) {
+  constructor(test: Test, fleet: Fleet) {
+    this.test = test;
     this.fleet = fleet;
   }
 
@@ -68,6 +71,8 @@ class World {
     const host = await this.fleet.host(name, { unusedMs: 1000, isAwaited: false, ...(home && { home }) });
     this.hosts.set(name, host);
     this.homes.set(name, host.daemon.home);
+    // A host sets that of its test, which is shorter.
+    this.test.setTimeout(LIMIT_MS);
   }
 
   /** One create, or delete, whose answer may be lost. */
@@ -158,7 +163,7 @@ const isSame = (a: readonly string[], b: readonly string[]) => [...a].sort().joi
 t.test('parts start and end in random order', async (t) => {
   t.comment(`SEED=${SEED} FLEET_CHAOS=${SECONDS}`);
   const fleet = await startFleet(t);
-  const world = new World(fleet);
+  const world = new World(t, fleet);
   for (const name of NAMES) await world.startHost(name);
   await fleet.ready(NAMES.length);
   world.gateways.push(await fleet.gateway(), await fleet.gateway());
