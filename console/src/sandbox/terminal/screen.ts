@@ -15,6 +15,8 @@ import { toSentence } from '../../session/session.ts';
 import { openWithStyleSheets, withStyleSheets } from './style-sheets.ts';
 
 const RETRY_MS = 1500;
+/** How far the output is arrives apart from it. */
+const STORED_POLL_MS = 20;
 const SCROLLBACK_LINES = 5000;
 /** Of the input that this page had, before it reads only. */
 const MAX_REFUSALS = 3;
@@ -148,12 +150,19 @@ export class Screen {
     const attachment = await this.#command.attach({ from, input, signal });
     // Later attachments do not take it again.
     if (input === 'take') this.#input = 'write';
-    this.#report(input === 'none' ? READ_ONLY : undefined);
+    const isStored = (): boolean => Math.max(from, attachment.position) < storedEnd;
+    let isOver = false;
+    /** Until then the former note stays: what is typed would be lost. */
+    const reportReady = async (): Promise<void> => {
+      while (isStored() && !isOver) await pause(STORED_POLL_MS, signal);
+      if (!isOver) this.#report(input === 'none' ? READ_ONLY : undefined);
+    };
+    reportReady().catch(() => undefined);
     if (input === 'none' && tty !== undefined) this.#terminal.resize(tty.cols, tty.rows);
     const send = (work: Promise<void>): void => void work.catch(() => undefined);
     /** The terminal answers queries in the output. The programs of the stored output have their answers. */
     const type = (data: string | Uint8Array): void => {
-      if (Math.max(from, attachment.position) >= storedEnd) send(attachment.write(data));
+      if (!isStored()) send(attachment.write(data));
     };
     using _ = disposeAll(
       input === 'none'
@@ -172,6 +181,7 @@ export class Screen {
       }
       return attachment.result;
     } finally {
+      isOver = true;
       this.#position = Math.max(from, attachment.position);
     }
   }
