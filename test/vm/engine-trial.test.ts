@@ -44,6 +44,16 @@ async function startWithoutAgent(t: Test, directories: Directories, agents: stri
   return daemon;
 }
 
+/** Templates of the image that there was, unless the test run has one: they are opened when the new image is made. */
+async function makeTemplate(directories: Directories): Promise<void> {
+  const daemon = await spawnDaemon(directories);
+  const { id } = await daemon.api.create();
+  const templates = join(directories.dataDir, 'templates');
+  await until(() => readdirSync(templates).some((name) => !name.startsWith('.')), 'a template', 120_000);
+  await daemon.api.delete(id);
+  await daemon.end();
+}
+
 const vmmsOf = async ({ runDir }: Directories) =>
   (await listVmms()).filter(({ socketPath }) => socketPath.startsWith(`${runDir}/`));
 const stateOf = async ({ api, url }: Daemon): Promise<unknown> => {
@@ -134,6 +144,7 @@ t.test(
   async (t) => {
     const directories = await makeDirectories();
     t.teardown(() => removeDirectories(directories));
+    await makeTemplate(directories);
     const agents = join(directories.dataDir, 'agents');
     const stopped = await startWithoutAgent(t, directories, agents);
     t.equal(await stopped.end(), 0);

@@ -166,7 +166,11 @@ export async function openSandboxes(
       engines,
       adopters,
       faults,
-      system: { kernel, agentRootfs: async () => agentRootfs(await agentImage.get()) },
+      system: {
+        kernel,
+        agentRootfs: async () => agentRootfs(await agentImage.get()),
+        agentImageBegun: agentImage.begun,
+      },
       settings: { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs },
       directories: { dataDir, runDir },
       records: store.table<SandboxRecord>('sandboxes'),

@@ -17,6 +17,7 @@ export type AgentImageMakerOptions = {
 export class AgentImageMaker {
   readonly #options: AgentImageMakerOptions;
   readonly #stopping = new AbortController();
+  readonly #begun = Promise.withResolvers<void>();
   /** Its programs that run with low priority. */
   readonly #lowered = new Set<ChildProcess>();
   #isAwaited = false;
@@ -48,6 +49,11 @@ export class AgentImageMaker {
     return this.#make();
   }
 
+  /** Resolves when it turns out that it has to be made, which takes seconds. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
   /** Cancels it, and waits until nothing of it is left. */
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
@@ -72,6 +78,7 @@ export class AgentImageMaker {
   }
 
   #lower(program: ChildProcess): void {
+    this.#begun.resolve();
     if (this.#isAwaited) return;
     this.#lowered.add(program);
     program.once('exit', () => this.#lowered.delete(program));

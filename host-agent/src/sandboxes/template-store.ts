@@ -42,19 +42,20 @@ export class TemplateStore {
 
   /**
    * Opens the templates that match this daemon's engine, kernel and agent, and removes the others. `findAgent`: the
-   * agent's image; undefined if any agent will do.
+   * agent's image; undefined if any agent will do. Removes none if that rejects.
    */
   async open(findAgent: () => Promise<RootfsSource | undefined>): Promise<void> {
     const { context, log } = this.#options;
     const root = templatesRoot(context.directories.dataDir);
-    for (const key of await sweepSaved(root, () => true)) {
+    const keys = await sweepSaved(root, () => true);
+    const agent = keys.length === 0 ? undefined : await findAgent();
+    for (const key of keys) {
       try {
         const saved = await SavedGuest.open(join(root, key));
         const reason = saved.incompatibility(context.engines.current.compatibility());
         if (reason !== undefined) throw new Error(reason);
         if (saved.manifest.kernelDigest !== context.system.kernel.digest)
           throw new Error('it was made with a different kernel');
-        const agent = await findAgent();
         if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
           throw new Error('it was made with a different agent');
         this.add(key, saved);

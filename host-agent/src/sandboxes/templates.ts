@@ -63,14 +63,22 @@ export class Templates {
     });
   }
 
-  /** Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is. */
+  /**
+   * Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is, and after an upgrade, as soon
+   * as the new agent's image is made. Creates wait for that.
+   */
   async start(): Promise<void> {
-    const { engines } = this.#options.context;
+    const { signal } = this.#stopping;
+    const { engines, system } = this.#options.context;
     engines.onceChosen(() => {
-      this.#opening = this.#store.open(() => this.#agentRootfs());
-      this.#opening.catch((err) => this.#options.log.error({ err }, 'cannot open the templates'));
+      this.#opening = this.#store.open(() => raceSignal(this.#agentRootfs(), signal));
+      this.#opening.catch((err) => {
+        if (!signal.aborted) this.#options.log.error({ err }, 'cannot open the templates');
+      });
     });
-    if (engines.ifChosen !== undefined) await this.#opening;
+    if (engines.ifChosen === undefined) return;
+    const { agentImageBegun } = system;
+    await (agentImageBegun === undefined ? this.#opening : Promise.race([this.#opening, agentImageBegun]));
   }
 
   /** Cancels the templates that are being made, and waits until they are undone. */
@@ -96,8 +104,8 @@ export class Templates {
     owner?: string,
   ): Promise<SavedGuest | OwnBoot | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
-    await this.#opening;
-    const agent = await this.#agentRootfs();
+    await raceSignal(this.#opening, signal);
+    const agent = await raceSignal(this.#agentRootfs(), signal);
     const context = this.#templateContext();
     const inRoot = templatesInRoot(options, agent?.agentPath, context);
     const [{ booted }] = inRoot;

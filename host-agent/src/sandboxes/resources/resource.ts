@@ -53,6 +53,8 @@ export type GuestSystem = {
   readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
   /** The agent image, from which guests of generic templates run; absent: no generic templates. */
   readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
+  /** Resolves when it turns out that this image has to be made, which takes seconds. */
+  readonly agentImageBegun?: Promise<void> | undefined;
 };
 
 /** The same for all sandboxes of a daemon. */
