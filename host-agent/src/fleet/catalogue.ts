@@ -91,8 +91,8 @@ export interface Catalogue {
    */
   join(place: Place, signal: AbortSignal): Promise<void>;
   /**
-   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `unlessJoined`: not if another
-   * request uses it, too.
+   * Gives a place back. Never rejects: what the engine does not hear now, it hears later. `unlessJoined`: not if
+   * another request uses it, too.
    */
   forget(place: Place, how?: Forgetting): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */

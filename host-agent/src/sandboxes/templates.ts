@@ -64,8 +64,8 @@ export class Templates {
   }
 
   /**
-   * Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is, and after an upgrade, as soon
-   * as the new agent's image is made. Creates wait for that.
+   * Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is, and after an upgrade, as
+   * soon as the new agent's image is made. Creates wait for that.
    */
   async start(): Promise<void> {
     const { signal } = this.#stopping;
