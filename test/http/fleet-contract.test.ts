@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { KubeClient } from '../../host-agent/src/fleet/index.ts';
 import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
+import { newId } from '../../host-agent/src/lib/ids.ts';
 import { ApiServer } from '../support/fleet/api-server.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
 import { makeBootstrapToken, post, postManifests, readManifests } from '../support/fleet/real-cluster.ts';
@@ -136,6 +137,16 @@ t.test('hosts, places and claims in a control plane', async (t) => {
   t.ok(isRefusal(await refused.catch((error: unknown) => error), 409));
   t.match(await ask(first.url, 'DELETE', '/sandboxes?state=running'), { status: 200 });
   await eventually(async () => (await pods()).length === 0, 'no pods');
+
+  const { signal } = new AbortController();
+  const wanted = { id: newId('sbx'), vcpus: 1, memoryMib: 512, tenant: undefined, claims: [] };
+  const place = await first.catalogue.place(wanted, signal);
+  await second.catalogue.join(place, signal);
+  await first.catalogue.forget(place, { unlessJoined: true });
+  t.equal((await pods()).length, 1, 'another request uses it');
+  await first.catalogue.forget(place);
+  await eventually(async () => (await pods()).length === 0, 'no pod');
+  await t.rejects(second.catalogue.join(place, signal), { code: 'exhausted' });
 });
 
 t.test('a host with an identity of its own may change what is its own', async (t) => {
