@@ -49,16 +49,18 @@ export function readSmall(path: string, maxBytes: number): Buffer | undefined {
   }
 }
 
-/** Replaces the end of a regular file, which is `before` now, from a position on. AgentError if that fails. */
-export function replaceEnd(path: string, before: Buffer, at: number, end: string): void {
+/** Writes a regular file that is `before` now, from where `after` differs. AgentError if that fails. */
+export function replaceContent(path: string, before: Buffer, after: Buffer): void {
+  const shorter = Math.min(before.length, after.length);
+  let at = 0;
+  while (at < shorter && before[at] === after[at]) at++;
   const fd = must(addon.openBeneath(NO_DIRECTORY, path, WRITING, 0), path);
   try {
     must(addon.statusOf(fd, status), path);
     if (!isRegular() || sizeOf(status) !== before.length)
       throw new AgentError('conflict', `${JSON.stringify(path)} was changed meanwhile`);
-    const bytes = Buffer.from(end);
-    putAt(fd, path, bytes, at);
-    if (at + bytes.length < before.length) ftruncateSync(fd, at + bytes.length);
+    putAt(fd, path, after.subarray(at), at);
+    if (after.length < before.length) ftruncateSync(fd, after.length);
   } finally {
     addon.close(fd);
   }

@@ -2,6 +2,7 @@
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { AgentError } from '@sandboxd/proto';
+import { BEGIN, MARK, readEarlier, withoutEarlier } from './earlier.ts';
 import {
   appendTo,
   isDirectory,
@@ -12,7 +13,7 @@ import {
   makeOwnDirectory,
   readLink,
   readSmall,
-  replaceEnd,
+  replaceContent,
   type Version,
   versionAt,
   writeSmall,
@@ -43,8 +44,6 @@ const MAX_LINKS = 8;
 
 const OWN_DIRECTORY = '/run/sandbox';
 const NAME = 'sandboxd-egress';
-const MARK = '# sandboxd signs the inspected TLS connections of this sandbox with this certificate:\n';
-const BEGIN = '-----BEGIN ';
 
 /** Bundles of distributions; several may be one file. */
 const BUNDLES = [
@@ -85,6 +84,10 @@ const prepared = new Map<string, Version>();
 export function installAuthority({ certificate, subjectHash }: Authority, root = ''): Installed {
   const own = join(root, OWN_DIRECTORY);
   const ownPath = join(own, `${NAME}.crt`);
+  const earlier = readEarlier(
+    [OWN_DIRECTORY, ...ANCHORS].map((path) => join(root, path, `${NAME}.crt`)),
+    certificate,
+  );
   writeSmall(ownPath, certificate);
   const problems: string[] = [];
   const attempt = <T>(step: () => T): T | undefined => {
@@ -96,7 +99,9 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
     }
   };
   const done: Version[] = [];
-  const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate, done)));
+  const bundles = BUNDLES.filter((path) =>
+    attempt(() => addToBundle(join(root, path), certificate, earlier, done)),
+  );
   for (const path of ANCHORS) attempt(() => addAnchor(join(root, path), path, certificate));
   attempt(() => addHashed(join(root, HASHED), certificate, subjectHash));
   for (const path of JAVA_STORES) attempt(() => addToJavaStore(join(root, path), certificate));
@@ -141,7 +146,12 @@ function notePrepared(path: string, isOwn: boolean): void {
 }
 
 /** Whether it is a bundle, which now has the authority. `done`: versions of those that got it by another path. */
-function addToBundle(path: string, certificate: string, done: Version[]): boolean {
+function addToBundle(
+  path: string,
+  certificate: string,
+  earlier: string | undefined,
+  done: Version[],
+): boolean {
   const known = prepared.get(path);
   const next = known === undefined ? undefined : appendTo(path, known, `${MARK}${certificate}`);
   if (next !== undefined) {
@@ -156,17 +166,10 @@ function addToBundle(path: string, certificate: string, done: Version[]): boolea
   // No bundle: a file of /proc has no bytes, and one of /sys no certificates.
   if (before === undefined || !before.includes(BEGIN)) return false;
   if (before.includes(certificate.trim())) return true;
-  const at = findEarlier(before);
-  const separator = at === 0 || before[at - 1] === 0x0a ? '' : '\n';
-  replaceEnd(path, before, at, `${separator}${MARK}${certificate}`);
+  const kept = withoutEarlier(before, earlier);
+  const separator = kept.length === 0 || kept.at(-1) === 0x0a ? '' : '\n';
+  replaceContent(path, before, Buffer.concat([kept, Buffer.from(`${separator}${MARK}${certificate}`)]));
   return true;
-}
-
-/** Where the authority of another sandbox begins, if it is the last one: the guest was imported. Else the end. */
-function findEarlier(bundle: Buffer): number {
-  const at = bundle.lastIndexOf(MARK);
-  const isLast = at >= 0 && bundle.indexOf(BEGIN, at) === bundle.lastIndexOf(BEGIN);
-  return isLast ? at : bundle.length;
 }
 
 function addAnchor(dir: string, path: string, certificate: string): void {

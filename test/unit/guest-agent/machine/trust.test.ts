@@ -105,24 +105,6 @@ t.test('an image without roots gets those of Mozilla with ours, never ours alone
   t.same(stateOf(root), before);
 });
 
-t.test('another authority takes the place of ours', async (t) => {
-  const root = makeRoot(t, { [DEBIAN]: ROOT, 'usr/local/share/x': '' });
-  installAuthority(ours, root);
-  installAuthority(other, root);
-  t.equal(count(read(root, DEBIAN), '-----BEGIN'), 2);
-  t.equal(count(read(root, DEBIAN), other.certificate), 1);
-  t.equal(read(root, 'usr/local/share/ca-certificates/sandboxd-egress.crt'), other.certificate);
-  t.equal(
-    read(root, `etc/ssl/certs/${ours.subjectHash}.0`),
-    other.certificate,
-    'the earlier link finds nothing',
-  );
-  const later = `${read(root, DEBIAN)}${ROOT}`;
-  writeFileSync(join(root, DEBIAN), later);
-  installAuthority(ours, root);
-  t.equal(read(root, DEBIAN).startsWith(later), true, 'what the image added behind it stays');
-});
-
 t.test('paths that are no files', async (t) => {
   const root = makeRoot(t, { 'etc/pki/tls/certs/x': '', 'etc/pki/ca-trust/extracted/pem/x': '' });
   const inCerts = join(root, 'etc/ssl/certs');
