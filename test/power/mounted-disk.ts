@@ -13,6 +13,7 @@ export class MountedDisk {
   readonly #dir: string;
   readonly #fuse: ChildProcess;
   readonly #device: string;
+  #isMounted = true;
 
   private constructor(dir: string, fuse: ChildProcess, device: string) {
     this.path = join(dir, 'mnt');
@@ -42,7 +43,10 @@ export class MountedDisk {
     return mounted;
   }
 
+  /** A second call does nothing. */
   async unmount(): Promise<void> {
+    if (!this.#isMounted) return;
+    this.#isMounted = false;
     await run('umount', [this.path]);
     await run('losetup', ['--detach', this.#device]);
     const exited = new Promise((resolve) => this.#fuse.once('exit', resolve));

@@ -61,6 +61,12 @@ const ends: (() => Promise<unknown>)[] = [() => rm(work, { recursive: true, forc
 const thread = new DiskThread(seed);
 ends.push(() => thread.close());
 const teardown = { teardown: (end: () => unknown) => void ends.push(async () => end()) };
+const stopping = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    console.log('power: stops after this step');
+    stopping.abort();
+  });
 const objects = new JournaledObjects(() => thread.position);
 const storeEnvironment = await startBucket();
 try {
@@ -85,14 +91,18 @@ async function main(): Promise<number> {
   for (const text of refused) console.log(`power: refused: ${text}`);
   let failed = refused.length;
   let passed = 0;
-  for (const { position, where } of chooseCuts(marks, first, last)) {
+  const cuts = chooseCuts(marks, first, last);
+  for (const { position, where } of cuts) {
+    if (stopping.signal.aborted) break;
     const broken = await cutAt(position, where, recorded);
     for (const text of broken) console.log(`power: FAILED ${where} at ${position}: ${text}`);
     if (broken.length === 0) passed++;
     else failed++;
   }
   console.log(`${passed} passed, ${failed} failed`);
-  return failed === 0 ? 0 : 1;
+  const isStopped = stopping.signal.aborted;
+  if (isStopped) console.log(`power: stopped by a signal, of ${cuts.length} cuts`);
+  return failed === 0 && !isStopped ? 0 : 1;
 }
 
 /** The settings of a snapshot store, as variables. */
@@ -126,6 +136,7 @@ async function startHosts(path: string, started: Daemon[], options: DaemonOption
 async function recordLoad() {
   const position = (): number => thread.position;
   const mounted = await MountedDisk.mount(join(work, 'disk'), join(work, 'recorded'));
+  ends.push(() => mounted.unmount());
   const world = new World(teardown);
   const registry = await world.startRegistry();
   const refs = Array.from({ length: IMAGES }, (_, n) => `${registry}/power/image${n}:latest`);
@@ -144,6 +155,7 @@ async function recordLoad() {
       marks.set(point, [...(marks.get(point) ?? []), thread.position]);
   });
   const started: Daemon[] = [];
+  ends.push(() => Promise.all(started.map((daemon) => daemon.end('SIGKILL'))));
   const { main, pair } = await startHosts(mounted.path, started, {
     onExit: 'destroy',
     faultsPath: join(work, 'faults'),
@@ -159,7 +171,7 @@ async function recordLoad() {
   const working = new AbortController();
   const workers = Array.from({ length: WORKERS }, () => load.work(working.signal));
   workers.push(moves.work(working.signal));
-  await sleep(Number(values.seconds) * 1000);
+  await sleep(Number(values.seconds) * 1000, undefined, { signal: stopping.signal }).catch(() => undefined);
   working.abort();
   await Promise.all(workers);
   await thread.stopRecording();
