@@ -20,11 +20,13 @@ import {
   type PodRecord,
   readClientHeader,
   readKubeconfig,
+  SharedKeys,
   toImageHolding,
   toSnapshotHolding,
 } from '../fleet/index.ts';
 import { ANY_PLACE, type Placement } from '../http/index.ts';
 import type { Images } from '../images/index.ts';
+import type { KeyRegistry } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { Sealer } from '../lib/seal.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
@@ -32,7 +34,7 @@ import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
-import { PODS_TABLE, type PodDeps, toPodSandboxes } from './open-pods.ts';
+import { PODS_TABLE, toPodSandboxes } from './open-pods.ts';
 
 const MIB = 2 ** 20;
 /** The rest of what a Node may name is for images. */
@@ -47,7 +49,7 @@ export type FleetDeps = {
   readonly sandboxes: SandboxManager;
   readonly images: Pick<Images, 'list'> | undefined;
   readonly limits: Config['limits'];
-  readonly keys: PodDeps['keys'];
+  readonly keys: KeyRegistry;
 };
 
 type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
@@ -83,6 +85,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       Math.max(0, memoryTotalBytes - admission.memoryReserveBytes) * admission.memoryOvercommit;
     return { cpus: cpus().length, memoryMib: usableBytes / MIB, sandboxes: deps.limits.sandboxes };
   };
+  const { namespace } = fleet;
+  const sharedKeys = new SharedKeys({ client, seal, namespace, keys: deps.keys, log });
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
   const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
@@ -125,14 +129,18 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
     else if (deps.store.table<PodRecord>(PODS_TABLE).all().length > 0)
       log.error('pods of others run here, and without --pods-key they are not followed');
-    if (identity === undefined) return agent.start();
+    const start = (): void => {
+      agent?.start();
+      sharedKeys.start();
+    };
+    if (identity === undefined) return start();
     identity.start();
-    void identity.found().then(() => agent?.start());
+    void identity.found().then(start);
   };
   const stop = async (): Promise<void> => {
     await identity?.close();
     await pods?.stop();
-    await agent?.stop();
+    await Promise.all([agent?.stop(), sharedKeys.close()]);
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);

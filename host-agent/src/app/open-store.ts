@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import about from '../../package.json' with { type: 'json' };
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from '../audit/index.ts';
-import { type Config, formatListen, isLoopback } from '../config/index.ts';
+import { type Config, formatListen, isLoopback, type ListenAddress } from '../config/index.ts';
 import { Journal } from '../events/journal.ts';
 import { AnswerRecords } from '../idempotency/index.ts';
 import { KeyRegistry } from '../keys/index.ts';
@@ -45,8 +45,13 @@ export async function openStore({ config, log, resources }: AppContext): Promise
   const registryPath = join(config.dataDir, 'state.lmdb');
   const store = await Store.open(registryPath);
   resources.defer(() => store.close());
-  const keys = new KeyRegistry(store, { isRequired: config.requiresKeys });
-  assertNotExposed(config, keys);
+  const exposed = findExposed(config);
+  // The keys of a fleet come after the start.
+  const isRequired = config.requiresKeys || (config.fleet !== undefined && exposed !== undefined);
+  const keys = new KeyRegistry(store, { isRequired });
+  // Nobody tells it of revoked ones any more.
+  if (config.fleet === undefined) await keys.setShared([]);
+  if (exposed !== undefined && config.fleet === undefined) assertHasKey(exposed, keys);
   await keys.ensureMark();
   warnOfNoKeys(config, keys, log);
   refuseWeakSettings(config, keys.hasValidKey, log);
@@ -81,12 +86,16 @@ function followKeys(keys: KeyRegistry, audit: AuditTrail | undefined, log: Logge
 }
 
 // Checks at start: exposure without keys, and the descriptor limit.
-/** AppError conflict for a listen address that other machines can reach while no key is required. */
-function assertNotExposed({ listen: main, metrics, ingress, e2b }: Config, keys: KeyRegistry): void {
-  const listen = [main, metrics.listen, ingress?.listen, e2b?.listen].find(
+/** The listen address that other machines can reach. */
+function findExposed({ listen: main, metrics, ingress, e2b }: Config): ListenAddress | undefined {
+  return [main, metrics.listen, ingress?.listen, e2b?.listen].find(
     (at) => at && !('path' in at) && !isLoopback(at.host),
   );
-  if (listen === undefined || keys.hasValidKey) return;
+}
+
+/** AppError conflict while no key is required. */
+function assertHasKey(listen: ListenAddress, keys: KeyRegistry): void {
+  if (keys.hasValidKey) return;
   throw new AppError(
     'conflict',
     `${formatListen(listen)} can be reached from other machines, and there is no valid key; make one (\`sandboxd keys create <name>\`), or listen on 127.0.0.1, [::1] or unix:/path`,

@@ -20,7 +20,8 @@ export type SealKind =
   | 'unplaced'
   | 'client'
   | 'question'
-  | 'upload';
+  | 'upload'
+  | 'key';
 
 export class FleetSeal {
   readonly #key: Buffer;

@@ -3,6 +3,7 @@ export { Attempts } from './attempts.ts';
 export type { Holding, LimitUse } from './holding.ts';
 export { Limits, type LimitsOptions } from './limits.ts';
 export { isLinkToken, LINK_PARAMETER, type Link, LinkRegistry } from './links.ts';
+export { KeyMark } from './mark.ts';
 export {
   clampTimeout,
   type RequestedNetwork,
@@ -28,15 +29,19 @@ export {
 } from './principal.ts';
 export {
   concernsTenants,
+  hashKey,
+  KEY_NAME,
   type KeyChange,
+  type KeyForm,
   type KeyRecord,
+  mintKey,
   QUOTA_KEYS,
   type Quota,
   quota,
+  toKeyId,
 } from './record.ts';
 export {
   type Found,
-  KeyMark,
   KeyRegistry,
   type KeyRegistryOptions,
   type ListedKey,

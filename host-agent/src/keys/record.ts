@@ -14,6 +14,8 @@ export type KeyRecord = {
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
+  /** It is one of the fleet: the cluster has it, and the registry a copy. */
+  readonly isShared?: true;
 };
 
 /** The last accepted use of a key, with a precision of one minute. */
@@ -23,7 +25,7 @@ export type KeyUse = { readonly atMs: number; readonly address: string };
 export type KeyChange = {
   readonly change: 'created' | 'revoked' | 'quota set' | 'quota removed';
   readonly atMs: number;
-  /** A user of the host. */
+  /** A user of the host, or `fleet`. */
   readonly by: string;
   readonly key?: string;
   readonly keyId?: string;
@@ -74,6 +76,9 @@ const ID_CHARS = 16;
 export function mintKey(form: KeyForm = 'sbk'): string {
   return `${form}_${randomBytes(RANDOM_BYTES).toString(form === 'sbk' ? 'base64url' : 'hex')}`;
 }
+
+/** Of keys and tenants. */
+export const KEY_NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 
 export function isKeyText(text: string): boolean {
   return SHAPE.test(text);

@@ -1,14 +1,11 @@
 // Keys and quotas in the registry. Commands change them while a daemon runs, which reads them at each request, so
 // changes take effect at once.
-
-import { randomBytes } from 'node:crypto';
-import { lstatSync } from 'node:fs';
-import { open, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Policy } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
+import { KeyMark } from './mark.ts';
 import type { KeyHolder, Owner } from './principal.ts';
 import {
   areSameHash,
@@ -201,6 +198,36 @@ export class KeyRegistry {
     return revoked;
   }
 
+  /**
+   * The keys of the fleet as the cluster has them. One that is not among them is unknown from now on; one that was
+   * revoked stays revoked.
+   */
+  async setShared(keys: readonly KeyRecord[]): Promise<void> {
+    // Written before the keys, as in `create`.
+    if (keys.length > 0) await this.#mark.ensure();
+    const wanted = new Map(keys.map((key) => [toKeyId(key.hash), { ...key, isShared: true } as const]));
+    await this.#store.atomically(() => {
+      for (const { id, record } of this.#keys.all()) {
+        if (record.isShared !== true || record.revokedAtMs !== undefined || wanted.has(id)) continue;
+        void this.#keys.remove(id);
+        this.#recordShared('revoked', id, record);
+      }
+      for (const [id, record] of wanted) {
+        const known = this.#keys.get(id);
+        const isKept = known !== undefined && (known.isShared !== true || known.revokedAtMs !== undefined);
+        if (isKept || isDeepStrictEqual(known, record)) continue;
+        void this.#keys.put(id, record);
+        if (record.revokedAtMs !== undefined) this.#recordShared('revoked', id, record);
+        else if (known === undefined) this.#recordShared('created', id, record);
+      }
+    });
+    await this.#keys.flush();
+  }
+
+  #recordShared(change: 'created' | 'revoked', keyId: string, { name, tenant }: KeyRecord): void {
+    this.#recordChange({ change, key: name, keyId, ...optional('tenant', tenant), by: 'fleet' });
+  }
+
   /** Of the valid key that has the owner's name. */
   policyOfOwner({ key, tenant }: Owner): Policy | undefined {
     const all = this.#keys.all();
@@ -242,8 +269,8 @@ export class KeyRegistry {
     for (const { id } of changes) await this.#changes.remove(id);
   }
 
-  #recordChange(change: Omit<KeyChange, 'atMs' | 'by'>): void {
-    void this.#changes.put(randomSuffix(), { ...change, atMs: Date.now(), by: this.#by });
+  #recordChange(change: Omit<KeyChange, 'atMs' | 'by'> & Partial<Pick<KeyChange, 'by'>>): void {
+    void this.#changes.put(randomSuffix(), { by: this.#by, ...change, atMs: Date.now() });
   }
 }
 
@@ -265,57 +292,4 @@ function toPrincipal({ name, hash, tenant, policy, expiresAtMs }: KeyRecord): Ke
 
 function optional<K extends string, T>(key: K, value: T | undefined): { readonly [P in K]?: T } {
   return value === undefined ? {} : ({ [key]: value } as { [P in K]: T });
-}
-
-// A marker file beside the registry, which records that keys existed. If the registry is lost or moved, its keys are
-// lost too, and the daemon must not become open to every client.
-const NAME = 'keys-required';
-const TEXT =
-  'This daemon has had keys, so it admits no client without one, also where its registry (state.lmdb) is lost or another.\n' +
-  '`sandboxd keys create <name>` makes one. To let in everybody again, remove this file and the registry.\n';
-
-export class KeyMark {
-  readonly path: string;
-  #exists: boolean;
-
-  /** The mark of the registry at `registryPath`. */
-  constructor(registryPath: string) {
-    this.path = join(dirname(registryPath), NAME);
-    this.#exists = hasEntry(this.path);
-  }
-
-  /** Whether keys are known to have existed. Never becomes false in one process. */
-  get exists(): boolean {
-    return this.#exists;
-  }
-
-  /** Resolves when the file survives a crash of the host. */
-  async ensure(): Promise<void> {
-    if (this.#exists && hasEntry(this.path)) return;
-    // Several commands may do this concurrently.
-    const part = `${this.path}.${randomBytes(8).toString('hex')}.part`;
-    try {
-      await writeFile(part, TEXT, { flag: 'wx', mode: 0o600, flush: true });
-      await rename(part, this.path);
-    } catch (error) {
-      await rm(part, { force: true });
-      throw error;
-    }
-    await syncDirectory(dirname(this.path));
-    this.#exists = true;
-  }
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
-/** A dangling symbolic link counts as a mark: its target was moved. */
-function hasEntry(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }

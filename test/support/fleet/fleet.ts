@@ -21,6 +21,7 @@ import {
   type PlaceRecord,
   type PodRecord,
   readKubeconfig,
+  SharedKeys,
 } from '../../../host-agent/src/fleet/index.ts';
 import type { ConsoleFiles, Placement } from '../../../host-agent/src/http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../../host-agent/src/http/server/hijack.ts';
@@ -147,6 +148,13 @@ export class Fleet {
       ...(options.fenceMs !== undefined && { fenceMs: options.fenceMs }),
       ...(options.unusedMs !== undefined && { unusedMs: options.unusedMs }),
     });
+    const sharedKeys =
+      options.sharedKeys &&
+      new SharedKeys({
+        ...{ client, seal, namespace: this.namespace, log: this.log },
+        ...{ keys: options.sharedKeys, maxKeys: options.maxKeys },
+      });
+    sharedKeys?.start();
     const podRecords = daemon.store.table<PodRecord>(PODS_TABLE);
     const pods =
       options.pods &&
@@ -164,6 +172,7 @@ export class Fleet {
         await identity?.close();
         await pods?.stop();
         await agent?.stop();
+        await sharedKeys?.close();
         client.close();
         await server.close();
         await answers.close();

@@ -10,6 +10,7 @@ import type {
 import type { Authenticator, HttpServer } from '../../../host-agent/src/http/index.ts';
 import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import type { IngressServer } from '../../../host-agent/src/ingress/index.ts';
+import type { KeyRegistry } from '../../../host-agent/src/keys/index.ts';
 import type { Issued } from '../../http/certificates.ts';
 import type { E2b } from '../../http/e2b-front.ts';
 import type { Keyring } from '../../http/keyed.ts';
@@ -37,6 +38,9 @@ export type FleetHost = {
 
 export type HostOptions = MemoryDaemonOptions & {
   readonly authenticator?: Authenticator;
+  /** Follows the keys of the fleet. */
+  readonly sharedKeys?: KeyRegistry;
+  readonly maxKeys?: number;
   readonly token?: string;
   readonly unusedMs?: number;
   /** Until it has joined; by default, unless it has a token. */

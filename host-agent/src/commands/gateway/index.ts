@@ -2,14 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import { formatListen, parseHostName } from '../../config/index.ts';
-import {
-  FleetFront,
-  FleetSeal,
-  HostConnections,
-  KubeClient,
-  KubernetesCatalogue,
-  readKubeconfig,
-} from '../../fleet/index.ts';
+import { FleetFront, HostConnections, KubernetesCatalogue } from '../../fleet/index.ts';
 import { openConsole } from '../../http/index.ts';
 import { isWebSocketRequest, takesConnection } from '../../http/server/hijack.ts';
 import { IngressServer } from '../../ingress/index.ts';
@@ -19,6 +12,7 @@ import { ServiceManager } from '../../lib/service-manager.ts';
 import { VERSION } from '../../lib/version.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import type { Command } from '../command.ts';
+import { FLEET_FLAGS, openFleetAccess } from '../fleet-access.ts';
 import { HELPERS } from '../installation.ts';
 import { address, DEFAULT_CONNECTIONS, DOOR_FLAGS, openDoors, path, readListener } from './doors.ts';
 
@@ -30,13 +24,7 @@ export const gateway: Command = {
   operands: '',
   summary: 'serve the REST API of all hosts of a fleet at one address, in the foreground',
   flags: {
-    kubeconfig: path('the Kubernetes cluster of the fleet'),
-    'fleet-secret-file': path('file with the secret that gateways and hosts of the fleet share'),
-    'fleet-namespace': {
-      type: 'string',
-      placeholder: 'name',
-      help: 'namespace of sandboxes without a tenant, as the hosts have it (sandboxd)',
-    },
+    ...FLEET_FLAGS,
     listen: address(`address of the REST API (${DEFAULT_LISTEN})`),
     'tls-cert': path('TLS certificate chain (PEM); reloaded when it changes'),
     'tls-key': path('private key of the TLS certificate (PEM)'),
@@ -62,9 +50,7 @@ export const gateway: Command = {
     const log = createLogger({ level: input.text('log-level') ?? 'info', format: 'auto' });
     const text = input.text('listen') ?? DEFAULT_LISTEN;
     const { certificate, listen } = readListener(input, log, { flag: 'listen', text, prefix: '' });
-    const client = new KubeClient(readKubeconfig(required(input, 'kubeconfig')));
-    const seal = FleetSeal.read(required(input, 'fleet-secret-file'));
-    const namespace = input.text('fleet-namespace') ?? 'sandboxd';
+    const { client, seal, namespace } = openFleetAccess(input);
     const connections = new HostConnections({
       ca: readPem(input, 'host-ca'),
       cert: readPem(input, 'host-cert'),
@@ -116,12 +102,6 @@ function readAllowedHosts(input: Input, hasTls: boolean) {
     if (name === undefined) throw new UsageError(`--allowed-host ${JSON.stringify(text)} is not a host name`);
     return { scheme: name.scheme ?? (hasTls ? ('https' as const) : ('http' as const)), at: name.at };
   });
-}
-
-function required(input: Input, flag: string): string {
-  const value = input.text(flag);
-  if (value === undefined) throw new UsageError(`--${flag} is missing`);
-  return value;
 }
 
 function readPem(input: Input, flag: string): string | undefined {

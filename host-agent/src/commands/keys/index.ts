@@ -2,15 +2,21 @@
 import { readFileSync } from 'node:fs';
 import { checkBody, type Policy, policy } from '@sandboxd/api';
 import { type Flags, type Input, UsageError } from '@sandboxd/api/command-line';
-import { concernsTenants, type KeyRegistry, type ListedKey, type NewKey, stateOf } from '../../keys/index.ts';
+import { FleetKeys } from '../../fleet/index.ts';
+import {
+  concernsTenants,
+  KEY_NAME,
+  type KeyRegistry,
+  type ListedKey,
+  type NewKey,
+  stateOf,
+} from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
 import type { Command, Group } from '../command.ts';
+import { FLEET_FLAGS, openFleetAccess } from '../fleet-access.ts';
 import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 
-// Parses the flags of `sandboxd keys create`.
-
-const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Each policy field is a flag: a comma-separated list, a number, or one that is given or not. */
@@ -84,7 +90,7 @@ export function checkVisibility(
 
 /** `what` names the resource. Throws UsageError. */
 export function checkName(name: string, what: string): string {
-  if (NAME.test(name)) return name;
+  if (KEY_NAME.test(name)) return name;
   throw new UsageError(
     `${what} ${JSON.stringify(name)} must be lower-case letters, digits, dots, dashes and underscores, 63 at most`,
   );
@@ -122,18 +128,48 @@ function readJsonFile(path: string): Record<string, unknown> {
   throw new UsageError(`the policy in ${path} is not a JSON object`);
 }
 
+/** Where a command finds the keys: the registry of this host's daemon, or the cluster of a fleet. */
+const WHERE_FLAGS: Flags = { ...SHARED_FLAGS, ...FLEET_FLAGS };
+
+type Keys = {
+  readonly store: KeyRegistry | FleetKeys;
+  /** Who accepts them. */
+  readonly of: string;
+  /** What to say when there are none. */
+  readonly none: string;
+};
+
+async function useKeys<T>(input: Input, use: (keys: Keys) => Promise<T>): Promise<T> {
+  const isSet = (flag: string): boolean => input.isSet(flag);
+  if (!Object.keys(FLEET_FLAGS).some(isSet))
+    return await withKeys(input, (store, dir) => {
+      const none = `there are no keys in ${dir}: ${describeAccess(store)}`;
+      return use({ store, of: `the daemon of ${dir}`, none });
+    });
+  const local = Object.keys(SHARED_FLAGS).find(isSet);
+  if (local !== undefined)
+    throw new UsageError(`--${local} names a host, and --kubeconfig a fleet; give one of them`);
+  const access = openFleetAccess(input);
+  try {
+    const none = 'the fleet has no keys';
+    return await use({ store: new FleetKeys(access), of: 'all hosts of the fleet', none });
+  } finally {
+    access.client.close();
+  }
+}
+
 const list: Command = {
   name: 'list',
   operands: '',
   summary: 'list all keys, including revoked and expired ones',
-  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print a JSON array' } },
+  flags: { ...WHERE_FLAGS, json: { type: 'boolean', help: 'print a JSON array' } },
   run: async (input) => {
-    const { all, access } = await withKeys(input, (keys, dir) => ({
-      all: keys.list(),
-      access: `there are no keys in ${dir}: ${describeAccess(keys)}`,
+    const { all, none } = await useKeys(input, async ({ store, none }) => ({
+      all: await store.list(),
+      none,
     }));
     if (input.isSet('json')) process.stdout.write(`${JSON.stringify(all.map(toJson), null, 2)}\n`);
-    else if (all.length === 0) process.stderr.write(`${access}; \`sandboxd keys create <name>\` makes one\n`);
+    else if (all.length === 0) process.stderr.write(`${none}; \`sandboxd keys create <name>\` makes one\n`);
     else for (const line of [HEADING, ...all.map(toRow)]) process.stdout.write(`${line}\n`);
   },
 };
@@ -147,10 +183,10 @@ const show: Command = {
   name: 'show',
   operands: '<name|id>',
   summary: 'show a key as JSON',
-  flags: SHARED_FLAGS,
+  flags: WHERE_FLAGS,
   run: async (input) => {
     const [nameOrId] = input.operands;
-    const all = await withKeys(input, (keys) => keys.list());
+    const all = await useKeys(input, async ({ store }) => store.list());
     const found = all.filter(({ name, id }) => name === nameOrId || id === nameOrId);
     if (found.length === 0)
       throw new UsageError(`there is no key ${JSON.stringify(nameOrId)}; \`sandboxd keys list\` shows all`);
@@ -159,11 +195,13 @@ const show: Command = {
 };
 
 function toJson(key: ListedKey) {
-  const { name, id, tenant, seesAllTenants, policy, createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
+  const { name, id, tenant, seesAllTenants, policy, isShared } = key;
+  const { createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
   return {
     name,
     id,
     state: stateOf(key),
+    ...(isShared && { fleet: true }),
     created_at: toTime(createdAtMs),
     ...(tenant !== undefined && { tenant }),
     ...(seesAllTenants && { all_tenants: true }),
@@ -200,7 +238,7 @@ const create: Command = {
   operands: '<name>',
   summary: 'create a key and print it, only this once; with the first key, every client needs one',
   flags: {
-    ...SHARED_FLAGS,
+    ...WHERE_FLAGS,
     tenant: {
       type: 'string',
       placeholder: 'name',
@@ -230,16 +268,14 @@ const create: Command = {
       ...(policy !== undefined && { policy }),
     };
     const isJson = input.isSet('json');
-    const dataDir = await withKeys(input, async (keys, dir) => {
-      const { text, key } = await keys.create(newKey, input.isSet('e2b') ? 'e2b' : 'sbk');
+    const of = await useKeys(input, async ({ store, of }) => {
+      const { text, key } = await store.create(newKey, input.isSet('e2b') ? 'e2b' : 'sbk');
       const shown = isJson ? JSON.stringify({ key: text, ...toJson(key) }, null, 2) : text;
-      await printOnce(`${shown}\n`, () => keys.revoke(key.id));
-      return dir;
+      await printOnce(`${shown}\n`, () => store.revoke(key.id));
+      return of;
     });
     if (isJson) return;
-    process.stderr.write(
-      `key ${newKey.name} is valid from now on, for the daemon of ${dataDir}; it is not shown again\n`,
-    );
+    process.stderr.write(`key ${newKey.name} is valid from now on, for ${of}; it is not shown again\n`);
   },
 };
 
@@ -247,12 +283,16 @@ const revoke: Command = {
   name: 'revoke',
   operands: '<name|id>…',
   summary: 'revoke keys permanently; their open connections are closed within seconds',
-  flags: SHARED_FLAGS,
+  flags: WHERE_FLAGS,
   run: async (input) => {
-    await withKeys(input, async (keys) => {
+    await useKeys(input, async ({ store }) => {
       for (const name of input.operands) {
-        const revoked = await keys.revoke(name);
-        for (const key of revoked) process.stdout.write(`${key.name} (${key.id}): revoked\n`);
+        const revoked = await store.revoke(name);
+        for (const { name, id, isShared } of revoked) {
+          const rest =
+            isShared && !(store instanceof FleetKeys) ? ' on this host only: it is of the fleet' : '';
+          process.stdout.write(`${name} (${id}): revoked${rest}\n`);
+        }
       }
     });
   },

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Jail, leaveJail } from '../../../../host-agent/src/engines/jail/jail.ts';
-import { KeyMark } from '../../../../host-agent/src/keys/registry.ts';
+import { KeyMark } from '../../../../host-agent/src/keys/mark.ts';
 import { holdOwn, pathOf } from '../../../../host-agent/src/lib/held-path.ts';
 import { ensurePrivateDirectory } from '../../../../host-agent/src/lib/private-directory.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
