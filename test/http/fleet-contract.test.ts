@@ -3,38 +3,24 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import type { KubeClient } from '../../host-agent/src/fleet/index.ts';
+import { FleetKeys } from '../../host-agent/src/fleet/index.ts';
 import { isRefusal } from '../../host-agent/src/fleet/kube/client.ts';
+import { toKeyObjectName } from '../../host-agent/src/fleet/kubernetes/key-objects.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import { ApiServer } from '../support/fleet/api-server.ts';
+import { eventually, type Listed, list } from '../support/fleet/cluster.ts';
 import { ask, Fleet } from '../support/fleet/fleet.ts';
 import { makeBootstrapToken, post, postManifests, readManifests } from '../support/fleet/real-cluster.ts';
 import { Signer } from '../support/fleet/signer.ts';
 import { startS3 } from '../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
+import { openKeyring } from './keyed.ts';
 
 const isReal = process.env.KUBE !== undefined;
 const RUN = randomBytes(3).toString('hex');
 const NAMESPACE = isReal ? `fleet-${RUN}` : 'sandboxd';
 t.setTimeout(scaled(240_000));
-
-type Listed = {
-  items: {
-    metadata: { name: string };
-    status?: { phase?: string; conditions?: { type: string; status: string }[] };
-  }[];
-};
-
-/** Asks until it holds. */
-async function eventually(isTrue: () => Promise<boolean>, what: string): Promise<void> {
-  for (const untilMs = performance.now() + scaled(30_000); !(await isTrue()); await sleep(50))
-    if (performance.now() > untilMs) throw new Error(`timed out waiting for ${what}`);
-}
-
-async function list(client: KubeClient, path: string): Promise<Listed['items']> {
-  return ((await client.request({ method: 'GET', path })) as Listed).items;
-}
 
 t.test('hosts, places and claims in a control plane', async (t) => {
   const api = isReal ? undefined : new ApiServer();
@@ -162,6 +148,11 @@ t.test('a host with an identity of its own may change what is its own', async (t
     ...['a', 'b'].map((name) => `/api/v1/nodes/${name}-own-${RUN}`),
   ];
   if (isReal) await postManifests(client, 'hosts.yaml');
+  if (isReal)
+    for (const body of readManifests('rbac.yaml'))
+      if (body.metadata.name === 'sandboxd-keys')
+        await post(client, { ...body, metadata: { ...body.metadata, namespace } });
+  const { registry } = await openKeyring(t);
   const token = isReal ? await makeBootstrapToken(t, client) : '0a1b2c.0123456789abcdef';
   api?.bootstrapTokens.add(token);
   t.teardown(async () => {
@@ -173,7 +164,12 @@ t.test('a host with an identity of its own may change what is its own', async (t
   const startedAt = performance.now();
   const [one, two] = await Promise.all(
     ['a', 'b'].map((name) =>
-      fleet.host(`${name}-own-${RUN}`, { bootstrapToken: token, unusedMs: 2000, now }),
+      fleet.host(`${name}-own-${RUN}`, {
+        bootstrapToken: token,
+        unusedMs: 2000,
+        now,
+        ...(name === 'a' && { sharedKeys: registry }),
+      }),
     ),
   );
   await Promise.all([one!.agent.joined(), two!.agent.joined()]);
@@ -200,6 +196,16 @@ t.test('a host with an identity of its own may change what is its own', async (t
   await catalogue.place(asked, new AbortController().signal);
   await eventually(async () => (await pods()).length === 2, 'two pods');
 
+  const keys = new FleetKeys({ client, seal: fleet.seal, namespace });
+  const { text: key } = await keys.create({ name: 'ci' });
+  await t.rejects(keys.create({ name: 'ci' }), { code: 'conflict' });
+  await eventually(async () => registry.find(key).state === 'valid', 'a key of the fleet');
+  await keys.revoke('ci');
+  await eventually(async () => registry.find(key).state === 'revoked', 'its end');
+  const { key: again } = await keys.create({ name: 'ci' });
+  t.match(await keys.list(), [{ id: again.id }]);
+  const configMaps = `/api/v1/namespaces/${namespace}/configmaps`;
+
   const former = [one!, two!].map(({ identity }) => identity!.current().cert);
   aheadMs = new X509Certificate(former[0]!).validToDate.getTime() - Date.now() - 60_000;
   const isRenewed = () => [one!, two!].every(({ identity }, n) => identity!.current().cert !== former[n]);
@@ -223,6 +229,9 @@ t.test('a host with an identity of its own may change what is its own', async (t
     ['another Node', own, 'POST', '/api/v1/nodes', { metadata: { name: `c-own-${RUN}` } }],
     ['a pod', own, 'POST', `/api/v1/namespaces/${namespace}/pods`, clusterPod],
     ['all pods', own, 'GET', '/api/v1/pods', undefined],
+    ['a key', own, 'POST', configMaps, { metadata: { name: 'x' } }],
+    ['another key', own, 'PATCH', `${configMaps}/${toKeyObjectName('ci')}`, { data: { key: '{}' } }],
+    ['keys of elsewhere', own, 'GET', '/api/v1/namespaces/kube-system/configmaps', undefined],
   ] as const) {
     const patch = method === 'PATCH' ? ({ patch: 'merge' } as const) : {};
     const request = { method, path, ...(body && { body }), ...patch };

@@ -44,10 +44,7 @@ t.test('one key for all hosts, behind the gateway and at each of them', async (t
   await until(() => hosts.every(({ keyring }) => knows(keyring, text)), 'the key on each host');
   t.equal((await ask(url, 'GET', '/sandboxes')).status, 401);
   t.match((await ask(url, 'GET', '/whoami', undefined, bearer(text))).body, { key: { name: 'ci' } });
-  const made = await Promise.all(
-    Array.from({ length: 8 }, () => ask(url, 'POST', '/sandboxes', {}, bearer(text))),
-  );
-  t.ok(made.every(({ status }) => status === 201));
+  t.equal((await ask(url, 'POST', '/sandboxes', {}, bearer(text))).status, 201);
   const large = await ask(url, 'POST', '/sandboxes', { vcpus: 3 }, bearer(text));
   t.match(large, { status: 403, body: { code: 'forbidden' } }, 'its policy counts');
   for (const host of hosts) t.equal(await statusOf(host.url, text), 200);

@@ -50,6 +50,9 @@ function mayNode(
       return method === 'GET' && (name === node || fieldSelector === `metadata.name=${node}`);
     case 'secrets':
     case 'configmaps': {
+      // The role sandboxd-keys of deploy/kubernetes.
+      if (resource === 'configmaps' && method === 'GET' && name === undefined)
+        return namespace === 'sandboxd';
       const key = resource === 'secrets' ? 'secretKeyRef' : 'configMapKeyRef';
       const names = (pod: KubeObject): boolean =>
         pod.spec?.nodeName === node &&

@@ -140,7 +140,7 @@ type Keys = {
 };
 
 async function useKeys<T>(input: Input, use: (keys: Keys) => Promise<T>): Promise<T> {
-  const isSet = (flag: string): boolean => input.isSet(flag);
+  const isSet = (flag: string): boolean => input.text(flag) !== undefined;
   if (!Object.keys(FLEET_FLAGS).some(isSet))
     return await withKeys(input, (store, dir) => {
       const none = `there are no keys in ${dir}: ${describeAccess(store)}`;

@@ -24,6 +24,8 @@ const MAX_OBJECTS = 250_000;
 const WATCH_S = 240;
 /** A bookmark comes each minute; without any byte for this long the connection is broken. */
 const SILENT_MS = 150_000;
+/** A refusal may last, as of a role that was not applied yet. */
+const LOG_AGAIN_MS = 60_000;
 const BACK_OFF = { firstMs: 100, mostMs: 5000, jitter: 0.25 };
 
 const version = z.object({ metadata: z.object({ resourceVersion: z.string().optional() }) });
@@ -82,17 +84,24 @@ export class Watch<T> {
     const { signal } = this.#stop;
     const { log, path } = this.#options;
     let from: string | undefined;
+    let logged = { reason: '', atMs: 0 };
     for (let failures = 0; !signal.aborted; ) {
       try {
         from ??= await this.#list();
         this.#first.resolve();
         from = await this.#follow(from);
         failures = 0;
+        logged = { reason: '', atMs: 0 };
       } catch (error) {
         if (signal.aborted) break;
         if (isRefusal(error, 410)) from = undefined;
         else failures += 1;
-        if (failures > 0) log.warn({ path, reason: toError(error).message }, 'cannot follow the API server');
+        const { message: reason } = toError(error);
+        const isNews = reason !== logged.reason || performance.now() - logged.atMs > LOG_AGAIN_MS;
+        if (failures > 0 && isNews) {
+          logged = { reason, atMs: performance.now() };
+          log.warn({ path, reason }, 'cannot follow the API server');
+        }
       } finally {
         this.#isCurrent = false;
       }
