@@ -49,7 +49,7 @@ export async function openStore({ config, log, resources }: AppContext): Promise
   // The keys of a fleet come after the start.
   const isRequired = config.requiresKeys || (config.fleet !== undefined && exposed !== undefined);
   const keys = new KeyRegistry(store, { isRequired });
-  // Nobody tells it of revoked ones any more.
+  // Nothing says any more which ones are revoked.
   if (config.fleet === undefined) await keys.setShared([]);
   if (exposed !== undefined && config.fleet === undefined) assertHasKey(exposed, keys);
   await keys.ensureMark();
