@@ -32,7 +32,7 @@ const MAX_ROUND_S = 240;
 const MIN_ROUNDS = 18;
 /** Settings with which what is kept reaches its limit within a short run. */
 const FLAGS = [
-  ...['--events-keep-bytes', String(2 ** 20), '--audit-max-bytes', String(8 * 2 ** 20)],
+  ...['--events-keep-bytes', String(2 ** 17), '--audit-max-bytes', String(8 * 2 ** 20)],
   // 16 logs of deleted sandboxes: the first rounds have more.
   ...['--sandbox-log-retention-bytes', String(2 ** 17), '--memory-overcommit-percent', '1000'],
 ];
