@@ -24,6 +24,8 @@ export interface ImageDepot {
   /** AppError forbidden if there are too many names. */
   name(name: string, id: string, atMs: number, signal: AbortSignal): Promise<void>;
   withdraw(name: string, id: string | undefined, atMs: number, signal: AbortSignal): Promise<boolean>;
+  /** It leads nowhere if it leads to another image since an earlier time. */
+  unname(name: string, id: string, atMs: number, signal: AbortSignal): Promise<void>;
   /** Unless it was sent since that time. False: it was not there. */
   withdrawImage(id: string, atMs: number, signal: AbortSignal): Promise<boolean>;
   /** All names that lead to it since that time or earlier. */

@@ -87,14 +87,14 @@ export class SharedImages {
     const { depot, log } = this.#options;
     const atMs = Date.now();
     try {
-      if (!(await depot.withdrawImage(id, atMs, this.#soon()))) return;
+      await depot.withdrawImage(id, atMs, this.#soon());
     } catch (error) {
       log.warn(
         { image: id, reason: toError(error).message },
         'an image is not deleted in the snapshot store yet',
       );
     }
-    // Without the image they lead nowhere; one that comes again is not theirs.
+    // Without the image names lead nowhere; one that comes again is not theirs. An upload may run.
     await this.#queue.withdraw({ ref: `sha256:${id}`, id, atMs });
   }
 

@@ -132,7 +132,7 @@ export class SharedQueue {
         if (signal.aborted) return;
         const reason = toError(error).message;
         if (isAppError(error) && error.code === 'forbidden') {
-          this.#refuse(ref, wish, reason);
+          await this.#refuse(ref, wish, reason);
           continue;
         }
         this.#options.log.warn(
@@ -141,6 +141,7 @@ export class SharedQueue {
         );
         // What the bucket never takes is not tried again.
         if (isAppError(error) && error.code !== 'upstream') {
+          await this.#unname(ref, wish);
           await this.#settled(ref, wish);
           continue;
         }
@@ -152,8 +153,9 @@ export class SharedQueue {
   }
 
   /** It stays on this host until there is space, or another one pulls it. */
-  #refuse(ref: string, wish: Wish, reason: string): void {
+  async #refuse(ref: string, wish: Wish, reason: string): Promise<void> {
     const { retryMs = RETRY_MS, log } = this.#options;
+    await this.#unname(ref, wish);
     if (this.#waiting.has(ref)) return;
     keepNewest(this.#refused, ref, wish);
     this.#retry ??= setTimeout(() => {
@@ -163,6 +165,16 @@ export class SharedQueue {
     if (performance.now() - this.#loggedAt < LOGGED_MS) return;
     this.#loggedAt = performance.now();
     log.warn({ ref, reason }, 'an image is not sent to the snapshot store: other hosts ask its registry');
+  }
+
+  /** Others would take an older image for it, which the bucket has. */
+  async #unname(ref: string, { id, atMs, isWithdrawn }: Wish): Promise<void> {
+    const { depot, log } = this.#options;
+    if (isWithdrawn) return;
+    await depot.unname(toName(ref), id, atMs, this.#stop.signal).catch((error: unknown) => {
+      const reason = toError(error).message;
+      log.warn({ ref, reason }, 'a name in the snapshot store leads to an older image');
+    });
   }
 
   async #sendOne(ref: string, { id, atMs, isWithdrawn }: Wish, signal: AbortSignal): Promise<void> {
@@ -193,6 +205,7 @@ export class SharedQueue {
     if (hasName()) await depot.name(toName(ref), id, atMs, signal);
     // A delete during that may have found no name.
     if (!hasName()) await depot.withdraw(toName(ref), id, Date.now(), signal);
+    if (this.#waiting.get(`sha256:${id}`)?.isWithdrawn) await depot.withdrawImage(id, Date.now(), signal);
   }
 }
 

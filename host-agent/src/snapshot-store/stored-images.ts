@@ -23,6 +23,8 @@ const DAY_MS = 24 * 3_600_000;
 const MAX_ASKED_AGE_MS = 6 * DAY_MS;
 /** A use of a name is noted once in this time. */
 const NOTED_MS = DAY_MS;
+/** Servers give ages in seconds. */
+const AGE_PRECISION_MS = 2000;
 /** Of hosts that change one name at the same time. */
 const ATTEMPTS = 8;
 
@@ -154,11 +156,20 @@ export class StoredImages {
     );
   }
 
+  /** Leads nowhere if it leads to another image since an earlier time: this one is not there, and is what it means. */
+  async unname(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
+    const change = (known: Named | undefined): Named | undefined =>
+      known?.id === undefined || known.id === id || known.atMs >= atMs
+        ? undefined
+        : { ref, atMs: Math.max(known.atMs, atMs - 1) };
+    await this.#change(ref, change, signal);
+  }
+
   /** Its chunks stay until they are collected. False: it was not there, or was sent since that time. */
   async withdrawImage(id: string, atMs: number, signal: AbortSignal): Promise<boolean> {
     const path = manifestPath(id);
     const found = isImageId(id) ? await this.#bucket.head(path, signal) : undefined;
-    if (found === undefined || found.agoMs < Date.now() - atMs) return false;
+    if (found === undefined || found.agoMs + AGE_PRECISION_MS < Date.now() - atMs) return false;
     await this.#bucket.remove(path, signal);
     return true;
   }

@@ -32,7 +32,7 @@ t.test('what others pulled of it is not taken, by its name or its digest', async
     await leads(tag, made.at(-1)?.digest);
   }
   write(
-    '[[registry]]\nprefix = "*.invalid"\nlocation = "elsewhere.test"\nblocked = true\n' +
+    '[[registry]]\nprefix = "*.invalid"\nblocked = true\n' +
       '[[registry]]\nlocation = "good.invalid"\n' +
       '[[registry]]\nprefix = "moved.invalid"\nlocation = "any.invalid"\n',
   );
