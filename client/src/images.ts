@@ -63,7 +63,7 @@ export class Images {
   }
 
   async list({ labels, name, isShared, ...options }: ImageListOptions = {}): Promise<readonly ImageInfo[]> {
-    const query = { label: labels, name, shared: isShared ? true : undefined };
+    const query = { label: labels, name, shared: isShared ? 'true' : undefined };
     return this.#requests.list('listImages', { ...options, query }, ({ images }) => images);
   }
 

@@ -273,7 +273,7 @@ function measureShared(
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
   gauge(
     'sandboxd_shared_images_bytes',
-    'What shared images of all hosts take in the snapshot store, some seconds ago',
+    'What shared images of all hosts take in the snapshot store, when this host last had one to send',
     () => shared.state.usedBytes,
   );
   gauge(

@@ -31,6 +31,6 @@ export interface ImageDepot {
   /** All names that lead to it since that time or earlier. */
   withdrawNames(id: string, atMs: number, signal: AbortSignal): Promise<void>;
   list(signal: AbortSignal): Promise<readonly ListedImage[]>;
-  /** What images take there, as last known. */
+  /** What images take there, as of the last one that was to be sent. */
   usedBytes(): number;
 }

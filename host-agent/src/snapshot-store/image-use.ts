@@ -13,16 +13,16 @@ const WHOSE = 'shared images (shared_images_bytes)';
 
 export class ImageUse {
   readonly #use: StoredUse;
-  readonly #tag: string;
+  readonly #chunks: string;
 
   constructor(use: StoredUse, keys: StoreKeys) {
     this.#use = use;
-    this.#tag = keys.tenant(IMAGES_TENANT).tag;
+    this.#chunks = `chunks/${keys.tenant(IMAGES_TENANT).tag}/`;
   }
 
-  /** As this host last knew it. */
+  /** As of the last image that this host sent, or wanted to send. */
   last(): number {
-    return this.#use.last(this.#tag) + this.#use.lastBelow(IMAGES);
+    return this.#use.knownBelow(this.#chunks) + this.#use.knownBelow(IMAGES);
   }
 
   /**
@@ -37,7 +37,7 @@ export class ImageUse {
     const images = await this.#use.countBelow(IMAGES, signal);
     if (images.objects >= MAX_IMAGES) throw tooMany('images', MAX_IMAGES);
     if (maxBytes === 0) return undefined;
-    const chunks = await this.#use.countBelow(`chunks/${this.#tag}/`, signal);
+    const chunks = await this.#use.countBelow(this.#chunks, signal);
     const total = chunks.bytes + images.bytes + sizeBytes;
     if (total <= maxBytes) return { max: maxBytes - images.bytes, whose: WHOSE };
     throw new AppError(

@@ -83,7 +83,7 @@ export class StoredImages {
     this.#catalogue = new ImageCatalogue(bucket, keys);
   }
 
-  /** As this host last knew it: some seconds ago, and 0 before it was read. */
+  /** As of the last image that this host sent, or wanted to send; 0 before. */
   usedBytes(): number {
     return this.#use.last();
   }

@@ -33,13 +33,15 @@ export class StoredUse {
 
   /** As it was last known; what is too old is read in the background. */
   last(tag: string): number {
-    return this.lastBelow(chunksOf(tag));
-  }
-
-  lastBelow(path: string): number {
+    const path = chunksOf(tag);
     const failedMs = this.#failedMs.get(path) ?? Number.NEGATIVE_INFINITY;
     if (this.#isOld(path) && performance.now() - failedMs >= MAX_AGE_MS)
       void this.#refresh(path).catch(() => undefined);
+    return this.#uses.get(path)?.bytes ?? 0;
+  }
+
+  /** When it was last counted, with what this host has added; the bucket is not asked. */
+  knownBelow(path: string): number {
     return this.#uses.get(path)?.bytes ?? 0;
   }
 
