@@ -131,7 +131,9 @@ t.test('a delete is of all that have it, and a host that does not answer is name
     status: 502,
     body: { error: /the snapshot store does not answer/ },
   });
-  b.store.delete = async () => undefined;
+  a.store.delete = async () => {
+    throw new AppError('not_found', 'it is not here');
+  };
   await h1.crash();
   const left = await ask(url, 'DELETE', '/images/nginx:alpine');
   t.match(left, { status: 502, body: { error: /a host that does not answer: h1/ } });

@@ -93,7 +93,7 @@ t.test('a name is one of its tenant, and who may not change a sandbox takes none
 t.test('while the API server is away no name is given, and others are changed', async (t) => {
   const { fleet, create, rename, one } = await openFleet(t);
   const id = await create('a');
-  await fleet.api.close();
+  await fleet.api.stop();
   t.match(await rename(id, 'b'), { status: 503 });
   t.equal((await ask(one.url, 'PATCH', `/sandboxes/${id}`, { labels: { x: 'y' } })).status, 200);
   t.equal((await ask(one.url, 'GET', `/sandboxes/${id}`)).body.name, 'a');
