@@ -94,6 +94,7 @@ export class SharedImages {
         'an image is not deleted in the snapshot store yet',
       );
     }
+    this.#listedAt = Number.NEGATIVE_INFINITY;
     // Without the image names lead nowhere; one that comes again is not theirs. An upload may run.
     await this.#queue.withdraw({ ref: `sha256:${id}`, id, atMs });
   }
@@ -121,6 +122,7 @@ export class SharedImages {
         { cause },
       );
     }
+    this.#listedAt = Number.NEGATIVE_INFINITY;
     await this.#queue.withdraw({ ref: `sha256:${id}`, id, atMs });
     return true;
   }

@@ -83,6 +83,11 @@ t.test('lists have what only the bucket has, and say where each is', async (t) =
   const own = await images.import(archiveOf(world, 'own', THIRD)(), undefined);
   t.match((await list()).images, [{ digest }, { digest: own.digest, storage: 'local' }]);
 
+  s3.fault = () => undefined;
+  await images.delete(digest);
+  t.match((await list()).images, [{ digest: own.digest }]);
+  t.equal((await list()).images.length, 1);
+
   s3.fault = () => ({ status: 403, code: 'AccessDenied' });
   const other = (await open()).images;
   t.match(await other.shared?.listWith(other.list()), { images: [], problem: /./ });

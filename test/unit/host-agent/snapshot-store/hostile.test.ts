@@ -82,7 +82,11 @@ t.test('garbage, and objects larger than any of ours, stop nothing', async (t) =
     s3.objects.set(`${settings.prefix}/${key}`, { body, writtenMs: Date.now() });
   const file = join(t.testdir({ file: 'content' }), 'file');
   const image = name('c');
-  await store.images.ensure({ id: image, description: {}, path: file }, { isAnew: false }, signal);
+  await store.images.ensure(
+    { id: image, description: {}, path: file },
+    { isAnew: false, maxBytes: 0 },
+    signal,
+  );
   for (const [at, sizeBytes] of [10, 20_000, 9 * MIB].entries()) {
     const body = randomBytes(sizeBytes);
     await store.images.name('app:1', image, 2 * at, signal);
