@@ -82,7 +82,7 @@ export class SharedImages {
       }
   }
 
-  /** No name leads to it from then on, whoever put it, nor its digest; what fails now is tried again. */
+  /** No name of any host leads to it from then on, nor its digest; what fails now is tried again. */
   async withdrawImage(id: string): Promise<void> {
     const { depot, log } = this.#options;
     const atMs = Date.now();
@@ -100,8 +100,8 @@ export class SharedImages {
   }
 
   /**
-   * A whole digest, or a name in its canonical spelling, of an image that is not on this host. False: the bucket does not
-   * have it either. AppError upstream.
+   * A whole digest, or a name in its canonical spelling, of an image that is not on this host. False: the bucket does
+   * not have it either. AppError upstream.
    */
   async withdrawUnknown(text: string, name: string | undefined): Promise<boolean> {
     const { depot } = this.#options;

@@ -1,5 +1,5 @@
-// Whether the registry of a name may be used on this host, as `registries.conf` says. skopeo decides, without a network:
-// prefixes, other locations and mirrors count as for a pull.
+// Whether the registry of a name may be used on this host, as `registries.conf` says. skopeo decides, without a
+// network: prefixes, other locations and mirrors count as for a pull.
 import { AppError } from '../../lib/errors.ts';
 import { formatReference, type Reference } from '../reference.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
