@@ -50,6 +50,11 @@ type Line = {
   readonly status?: number;
 };
 
+export type ImageListOptions = ListOptions & {
+  /** Also those that only the snapshot store of a fleet has, and where each is (`storage`). */
+  readonly isShared?: boolean;
+};
+
 export class Images {
   readonly #requests: Requests;
 
@@ -57,8 +62,8 @@ export class Images {
     this.#requests = requests;
   }
 
-  async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly ImageInfo[]> {
-    const query = { label: labels, name };
+  async list({ labels, name, isShared, ...options }: ImageListOptions = {}): Promise<readonly ImageInfo[]> {
+    const query = { label: labels, name, shared: isShared ? 'true' : undefined };
     return this.#requests.list('listImages', { ...options, query }, ({ images }) => images);
   }
 

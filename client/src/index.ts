@@ -38,7 +38,13 @@ export type {
   StatOptions,
   WriteOptions,
 } from './files/options.ts';
-export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
+export {
+  type ImageListOptions,
+  Images,
+  type ImportOptions,
+  type PullOptions,
+  type PullProgress,
+} from './images.ts';
 export type { LogOptions } from './logs.ts';
 export type { CheckOptions, EgressOptions, Network } from './network.ts';
 export type { LinkOptions, OpenPortOptions, Ports, PublishOptions } from './ports.ts';

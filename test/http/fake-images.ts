@@ -32,7 +32,22 @@ export class FakeImages {
   /** What a pull does behind its first steps. */
   onPull: (report: Report, signal: AbortSignal | undefined) => Promise<void> = async () => undefined;
 
-  readonly store: Pick<Images, 'list' | 'get' | 'pull' | 'import' | 'relabel' | 'delete'> = {
+  /** What a bucket has beside it, and why it may lack some. */
+  remote: readonly ImageInfo[] = [];
+  problem: string | undefined;
+
+  readonly store: Pick<Images, 'list' | 'get' | 'pull' | 'import' | 'relabel' | 'delete'> & {
+    readonly shared: Pick<NonNullable<Images['shared']>, 'listWith'>;
+  } = {
+    shared: {
+      listWith: async (own) => ({
+        images: [
+          ...own.map((image) => ({ ...image, storage: 'local' as const })),
+          ...this.remote.map((image) => ({ ...image, storage: 'remote' as const })),
+        ],
+        ...(this.problem !== undefined && { problem: this.problem }),
+      }),
+    },
     list: () => [{ ...IMAGE, labels: this.labels }],
     get: () => IMAGE,
     pull: async (ref, mode, { onProgress = () => undefined, signal } = {}) => {

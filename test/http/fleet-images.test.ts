@@ -51,6 +51,24 @@ t.test('lists say which hosts have an image', async (t) => {
   });
 });
 
+t.test('a list has what only the snapshot store has, of no host', async (t) => {
+  const { a, b, url } = await openFleet(t);
+  const third = { ...IMAGE, digest: `sha256:${'3'.repeat(64)}`, refs: ['debian:13'], convertedAtMs: 2 };
+  a.remote = [third, { ...IMAGE, digest: OTHER, refs: ['redis:8'], convertedAtMs: 9 }];
+  b.remote = [third];
+  const client = new Client({ host: url });
+  t.equal((await client.images.list()).length, 2);
+  t.match(await client.images.list({ isShared: true }), [
+    { digest: third.digest, storage: 'remote', hosts: [] },
+    { digest: IMAGE.digest, storage: 'local', hosts: ['h0', 'h1'] },
+    { digest: OTHER, refs: ['redis:7'], storage: 'stored', hosts: ['h1'] },
+  ]);
+  b.problem = 'the bucket is away';
+  t.match(await ask(url, 'GET', '/images?shared=true&name=debian:13'), {
+    body: { images: [{ digest: third.digest }], store_error: 'the bucket is away' },
+  });
+});
+
 t.test('a pull is for all hosts, or for some, and says how far each is', async (t) => {
   const { a, b, url } = await openFleet(t);
   const client = new Client({ host: url });
@@ -103,6 +121,19 @@ t.test('a delete is of all that have it, and a host that does not answer is name
   };
   t.equal((await ask(url, 'DELETE', '/images/nginx:alpine')).status, 204);
   t.match(b.asked, [['delete', 'nginx:alpine']]);
+  // It has nothing to do, and cannot ask the snapshot store.
+  a.store.delete = async () => {
+    throw new AppError('upstream', 'the snapshot store does not answer');
+  };
+  t.equal((await ask(url, 'DELETE', '/images/nginx:alpine')).status, 204);
+  b.store.delete = a.store.delete;
+  t.match(await ask(url, 'DELETE', '/images/nginx:alpine'), {
+    status: 502,
+    body: { error: /the snapshot store does not answer/ },
+  });
+  a.store.delete = async () => {
+    throw new AppError('not_found', 'it is not here');
+  };
   await h1.crash();
   const left = await ask(url, 'DELETE', '/images/nginx:alpine');
   t.match(left, { status: 502, body: { error: /a host that does not answer: h1/ } });

@@ -111,11 +111,18 @@ export const imageRoutes = {
     path: '/images/:ref{.+}',
     tag: 'images',
     summary: 'Delete an image',
-    description: 'Sandboxes that use the image continue to run.',
+    description:
+      'Sandboxes that use the image continue to run. A whole digest deletes the image in the snapshot store, too, if ' +
+      'hosts share images, with all names that lead to it; a name deletes that name there.',
     access: 'images',
     params: imagePath,
     answers: [{ status: 204, description: 'the image is deleted' }],
-    errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
+    errors: {
+      404: 'the image is neither on this host nor, if hosts share images, in the snapshot store',
+      409: AMBIGUOUS,
+      501: OFF,
+      502: 'the image is not on this host, and the snapshot store does not answer',
+    },
     example: { params: { ref: 'nginx:alpine' } },
   },
 } as const satisfies Record<string, Route>;

@@ -1,6 +1,7 @@
 // Container images: references, pull requests, converted images.
 import { z } from 'zod';
 import { choice, optional, optionalText, rule, text } from '../input/fields.ts';
+import { querySwitch } from '../input/query.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, errorCode, unixMs, warnings, word } from './answers.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter } from './label.ts';
@@ -84,6 +85,11 @@ export const changeImageRequest = z
 export const imagesQuery = pageQuery.extend({
   label: labelSelectors,
   name: nameFilter,
+  shared: querySwitch(
+    'true',
+    true,
+    'true: also those that only the snapshot store of the fleet has, and where each is (storage)',
+  ),
 });
 
 export const pullQuery = z.object({
@@ -126,8 +132,17 @@ export const image = z
     converted_at_unix_ms: unixMs('time of the conversion'),
     hosts: z
       .array(word('name of a host'))
-      .describe('at the gateway of a fleet: the hosts that have it; a daemon alone has none')
+      .describe(
+        'at the gateway of a fleet: the hosts that have it, none if only the snapshot store does; a daemon alone has none',
+      )
       .optional(),
+    storage: z
+      .enum(['local', 'stored', 'remote'])
+      .optional()
+      .describe(
+        'with shared=true, where hosts share images. local: not in the snapshot store. stored: on a host and there. ' +
+          'remote: only there; a create or a pull fetches it',
+      ),
     warnings,
   })
   .describe('a converted image');
@@ -158,5 +173,8 @@ export const imageList = z
     images: z.array(image).describe('oldest first'),
     next_cursor: nextCursor,
     unreachable_hosts: unreachableHosts,
+    store_error: word(
+      'with shared=true: why the snapshot store could not be asked; images that are only there may be missing',
+    ).optional(),
   })
   .describe('the converted images');

@@ -1518,8 +1518,13 @@ export interface components {
             readonly convert_mode: string;
             /** @description time of the conversion, Unix milliseconds */
             readonly converted_at_unix_ms: number;
-            /** @description at the gateway of a fleet: the hosts that have it; a daemon alone has none */
+            /** @description at the gateway of a fleet: the hosts that have it, none if only the snapshot store does; a daemon alone has none */
             readonly hosts?: readonly string[];
+            /**
+             * @description with shared=true, where hosts share images. local: not in the snapshot store. stored: on a host and there. remote: only there; a create or a pull fetches it
+             * @enum {string}
+             */
+            readonly storage?: "local" | "stored" | "remote";
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1531,6 +1536,8 @@ export interface components {
             readonly next_cursor?: string;
             /** @description hosts of the fleet that did not answer in time, or refused what others did, so that theirs are missing; a daemon alone has none */
             readonly unreachable_hosts?: readonly string[];
+            /** @description with shared=true: why the snapshot store could not be asked; images that are only there may be missing */
+            readonly store_error?: string;
         };
         /** @description a sandbox to create; every field is optional */
         readonly CreateSandboxRequest: {

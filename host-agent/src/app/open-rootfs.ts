@@ -29,7 +29,11 @@ export async function openRootfs(
     (await openImages({
       dataDir,
       records: store.table<ImageRecord>('images'),
-      sharing: depot && { depot, withdrawals: store.table<Withdrawal>('image_withdrawals') },
+      sharing: depot && {
+        depot,
+        withdrawals: store.table<Withdrawal>('image_withdrawals'),
+        maxBytes: config.images.sharedBytes,
+      },
       maxBytes: config.images.diskBytes,
       allowedDirs: config.images.allowedDirs,
       converter: {

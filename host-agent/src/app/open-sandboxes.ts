@@ -11,7 +11,7 @@ import { findProgramFiles } from '../engines/jail/jail.ts';
 import { endOrphans, type OrphansOptions } from '../engines/jail/orphans.ts';
 import { LEASES_DIR, leaseOwner, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { AgentImageMaker } from '../images/agent-image.ts';
-import { RootfsFinder } from '../images/index.ts';
+import { type Images, RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRecorded } from '../lib/process-record.ts';
@@ -245,7 +245,7 @@ function openShared(
 
 function measure(
   config: Config,
-  { metrics, registryPath, network, egressLog, sandboxSecrets }: SandboxDeps,
+  { metrics, registryPath, network, egressLog, sandboxSecrets, images }: SandboxDeps,
   sandboxes: SandboxManager,
 ): void {
   measureSandboxes(metrics, {
@@ -262,6 +262,30 @@ function measure(
     secretCounts: () => sandboxSecrets.useCounts,
     countPublished: () => network.countConnections(),
   });
+  if (images?.shared !== undefined) measureShared(metrics, images.shared);
+}
+
+function measureShared(
+  metrics: SandboxDeps['metrics'],
+  shared: Pick<NonNullable<Images['shared']>, 'state'>,
+): void {
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.series('gauge', name, help, [], () => [{ value: read() }]);
+  gauge(
+    'sandboxd_shared_images_bytes',
+    'What shared images of all hosts take in the snapshot store, when this host last had one to send',
+    () => shared.state.usedBytes,
+  );
+  gauge(
+    'sandboxd_shared_images_pending',
+    'Names of images that wait to be put or deleted in the snapshot store',
+    () => shared.state.waiting,
+  );
+  gauge(
+    'sandboxd_shared_images_over_limit',
+    'Names of images that are not in the snapshot store for want of space',
+    () => shared.state.refused,
+  );
 }
 
 // Certificates of the operator that vouch for servers of inspected TLS, as those of a company do.

@@ -89,6 +89,7 @@ export function toConfig(
         diskBytes: values.image_disk_bytes,
         allowedDirs: values.image_path_allow,
         isShared: values.shared_images === 'on',
+        sharedBytes: values.shared_images_bytes,
       },
     }),
     admission: {

@@ -2,8 +2,9 @@
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { parseIpv4Range } from '../lib/ipv4.ts';
-import { choice, path, type Setting, text } from './values.ts';
+import { bytes, choice, path, type Setting, text } from './values.ts';
 
+const GIB = 2 ** 30;
 const LABEL = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
 
 const podsRange: Setting<string> = {
@@ -44,8 +45,12 @@ export const FLEET_SETTINGS = {
   shared_images: choice(['on', 'off'], {
     fallback: 'off',
     help:
-      'share images with the other hosts of the fleet through snapshot_store: policy.json and blocked registries of ' +
-      'this host do not count for those that others pulled',
+      'share images with the other hosts of the fleet through snapshot_store: policy.json of this host does not count ' +
+      'for those that others pulled',
+  }),
+  shared_images_bytes: bytes(0, 16_384 * GIB, {
+    fallback: 256 * GIB,
+    help: 'limit of what shared images take in snapshot_store, of all hosts together; beyond it none is sent; 0: no limit',
   }),
   pods_key: text({
     pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$/,

@@ -95,6 +95,13 @@ export interface Catalogue {
    * another request uses it, too.
    */
   forget(place: Place, how?: Forgetting): Promise<void>;
+  /**
+   * A further claim of a place that is there. False: it has it already. ClaimTaken; AppError exhausted when the engine
+   * does not answer.
+   */
+  claim(claim: string, place: Place, signal: AbortSignal): Promise<boolean>;
+  /** Frees a claim that the place has. Rejects when the engine does not answer. */
+  unclaim(claim: string, place: Place): Promise<void>;
   /** As the engine has it now, if a client of that tenant may see it. AppError upstream when it does not answer. */
   find(id: string, tenant: string | undefined, signal: AbortSignal): Promise<Place | undefined>;
   /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */

@@ -27,7 +27,9 @@ import {
   toInfo,
 } from './record.ts';
 import { formatReference, parseReference } from './reference.ts';
-import { type FetchTask, isDigest, type SharedImages } from './shared-images.ts';
+import type { FetchTask } from './shared-fetch.ts';
+import type { SharedImages } from './shared-images.ts';
+import { isDigest } from './shared-name.ts';
 import { SingleFlight } from './single-flight.ts';
 
 export type PullMode = 'missing' | 'always' | 'never';
@@ -56,10 +58,13 @@ type ImportTask = Omit<BuildRequest, 'fetch'>;
 export class Images {
   readonly #options: ImagesOptions;
   readonly #pulls = new SingleFlight<StoredImage>();
+  /** Undefined: this host shares none. */
+  readonly shared: SharedImages | undefined;
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(options: ImagesOptions) {
     this.#options = options;
+    this.shared = options.shared;
   }
 
   /** Removes what an earlier process left behind. */
@@ -74,7 +79,7 @@ export class Images {
   async stop(): Promise<void> {
     clearInterval(this.#sweeping);
     await this.#pulls.stop(new AppError('cancelled', 'the daemon is stopping'));
-    await this.#options.shared?.stop();
+    await this.shared?.stop();
   }
 
   /** Oldest first. */
@@ -112,7 +117,7 @@ export class Images {
       throw new AppError('invalid_argument', message);
     }
     const reference = isPullable(text) ? parseReference(text) : undefined;
-    const { shared } = this.#options;
+    const { shared } = this;
     const isOfFleet = reference !== undefined || (shared !== undefined && isDigest(text));
     if (mode === 'never' || !isOfFleet) throw notFound(text, mode);
     onMake?.();
@@ -196,20 +201,21 @@ export class Images {
   }
 
   /**
-   * Given a reference, removes only that name while the image has others. Running sandboxes are not affected. AppError
-   * as `get`.
+   * Given a reference, removes only that name while the image has others; given a digest, all. Running sandboxes are
+   * not affected. AppError as `get`; upstream if it may be in the bucket of the fleet.
    */
   async delete(text: string): Promise<void> {
-    const { shared } = this.#options;
+    const { shared } = this;
     const reference = parseReference(text);
     const name = reference === undefined ? undefined : formatReference(reference);
     const found = findImage(this.#all(), text);
     if (found === undefined) {
       // No host may have it any more, and the next create would fetch it.
-      if (name !== undefined && (await shared?.withdrawUnknown(name))) return;
+      if (await shared?.withdrawUnknown(text, name)) return;
       throw notFound(text);
     }
-    if (name !== undefined && found.record.refs.includes(name) && found.record.refs.length > 1) {
+    const isNamed = name !== undefined && found.record.refs.includes(name);
+    if (isNamed && found.record.refs.length > 1) {
       const { record } = await this.#change(found, (record) => ({
         ...record,
         refs: record.refs.filter((ref) => ref !== name),
@@ -219,6 +225,7 @@ export class Images {
     }
     await this.#forget(found.id);
     await shared?.withdraw(found.record.refs, found.id);
+    if (!isNamed) await shared?.withdrawImage(found.id);
     await this.#sweep();
   }
 
@@ -268,7 +275,7 @@ export class Images {
   async #make(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
     const atMs = Date.now();
     const created = await this.#create(fetch, start);
-    this.#options.shared?.offer(created, atMs);
+    this.shared?.offer(created, atMs);
     return created.image;
   }
 
@@ -282,7 +289,7 @@ export class Images {
   }
 
   async #fetchShared(name: string, task: FetchTask): Promise<StoredImage | undefined> {
-    const found = await this.#options.shared?.fetch(name, task);
+    const found = await this.shared?.fetch(name, task);
     if (found !== undefined) await this.#evict();
     return found;
   }

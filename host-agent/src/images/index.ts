@@ -4,7 +4,9 @@ import type { Table } from '../store/store.ts';
 import { Converter, type ConverterOptions } from './converter.ts';
 import { ImageFiles } from './files.ts';
 import { Images, type ImagesOptions } from './images.ts';
-import { type ImageDepot, SharedImages, type Withdrawal } from './shared-images.ts';
+import type { ImageDepot } from './shared-depot.ts';
+import { SharedImages } from './shared-images.ts';
+import type { Withdrawal } from './shared-queue.ts';
 
 export type { ConverterOptions } from './converter.ts';
 export type { LayerProgress, Report } from './fetch/download-progress.ts';
@@ -18,7 +20,9 @@ export {
   RootfsFinder,
   toUnknownRootfs,
 } from './rootfs-source.ts';
-export type { ImageDepot, Withdrawal } from './shared-images.ts';
+export type { ImageDepot } from './shared-depot.ts';
+export type { ListedImages } from './shared-images.ts';
+export type { Withdrawal } from './shared-queue.ts';
 
 export type OpenImagesOptions = Omit<
   ImagesOptions,
@@ -27,7 +31,14 @@ export type OpenImagesOptions = Omit<
   readonly dataDir: string;
   readonly converter: ConverterOptions;
   /** Where the hosts of a fleet share images, and names that are still to be withdrawn there. */
-  readonly sharing?: { readonly depot: ImageDepot; readonly withdrawals: Table<Withdrawal> } | undefined;
+  readonly sharing?:
+    | {
+        readonly depot: ImageDepot;
+        readonly withdrawals: Table<Withdrawal>;
+        readonly maxBytes: number;
+        readonly retryMs?: number;
+      }
+    | undefined;
 } & Partial<typeof LIMITS>;
 
 const LIMITS = {

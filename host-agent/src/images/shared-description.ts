@@ -13,6 +13,8 @@ const config = z.looseObject({
 export const described = z.looseObject({
   machine: z.string(),
   ...{ configDigest: z.string(), config, layers: texts },
+  /** Its names on the host that sent it, which say where it is from. Earlier versions gave none. */
+  refs: texts.exactOptional(),
   rootfsDigest: z.string().regex(/^[\da-f]{64}$/),
   isCopy: z.literal(true).exactOptional(),
   ...{ sizeBytes: z.number(), entries: z.number(), contentBytes: z.number(), convertedAtMs: z.number() },

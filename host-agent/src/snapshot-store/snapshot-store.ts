@@ -54,7 +54,7 @@ export class SnapshotStore {
     this.#use = new StoredUse(bucket);
     this.parked = new ParkedSandboxes(bucket, keys);
     this.ahead = new CopiesAhead(bucket, keys);
-    this.images = new StoredImages(bucket, keys, this);
+    this.images = new StoredImages(bucket, keys, this, this.#use);
   }
 
   /** For messages and records. */

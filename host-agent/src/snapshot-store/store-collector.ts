@@ -2,7 +2,9 @@
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
+import { collectImages } from './collect-images.ts';
 import { DELETED, isMarked } from './deleted-marks.ts';
+import { NAMES } from './image-names.ts';
 import {
   AHEAD,
   IMAGES,
@@ -20,8 +22,7 @@ import {
 import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
-import type { StoreKeys } from './store-keys.ts';
-import { collectImages } from './stored-images.ts';
+import { IMAGES_TENANT, type StoreKeys } from './store-keys.ts';
 
 const CHUNKS = 'chunks/';
 /** After that, a collection has finished it. */
@@ -59,6 +60,9 @@ export type StoreStats = {
   readonly chunkBytes: number;
   /** Of all snapshots, as if they shared nothing, before compression. */
   readonly contentBytes: number;
+  /** What images take, also what the next collection removes, and names of them. */
+  readonly imageBytes: number;
+  readonly imageNames: number;
   readonly byTenant: readonly {
     readonly tenant: string | undefined;
     readonly snapshots: number;
@@ -208,6 +212,7 @@ export class StoreCollector {
         const tag = key.split('/')[1];
         bytesOf.set(tag, (bytesOf.get(tag) ?? 0) + sizeBytes);
       }
+    const { manifestBytes, imageNames } = await this.#measureImages(signal);
     const tenants = new Map<string | undefined, { snapshots: number; names: Set<string> }>();
     for await (const manifest of this.#manifests(signal)) {
       const isImage = isImageId(manifest.id);
@@ -223,11 +228,21 @@ export class StoreCollector {
           contentBytes += length;
         }
     }
+    const imageBytes = manifestBytes + (bytesOf.get(this.#keys.tenant(IMAGES_TENANT).tag) ?? 0);
+    tenants.delete(IMAGES_TENANT);
     const byTenant = [...tenants].map(([tenant, { snapshots, names }]) => ({
       ...{ tenant, snapshots, chunks: names.size },
       chunkBytes: bytesOf.get(this.#keys.tenant(tenant).tag) ?? 0,
     }));
-    return { snapshots, images, chunks, chunkBytes, contentBytes, byTenant };
+    return { snapshots, images, chunks, chunkBytes, contentBytes, imageBytes, imageNames, byTenant };
+  }
+
+  async #measureImages(signal: AbortSignal) {
+    let [manifestBytes, imageNames] = [0, 0];
+    for await (const page of this.#bucket.list(IMAGES, signal))
+      for (const { sizeBytes } of page) manifestBytes += sizeBytes;
+    for await (const page of this.#bucket.list(NAMES, signal)) imageNames += page.length;
+    return { manifestBytes, imageNames };
   }
 
   /** Those that cannot be read are there with the problem. */

@@ -17,6 +17,8 @@ export const CHUNK_OVERHEAD_BYTES = CHUNK_HEAD_BYTES + TAG_BYTES;
 
 /** Whose chunks: undefined for those of clients without a tenant. */
 export type TenantName = string | undefined;
+/** That of images, which are of all tenants. No tenant has this name. */
+export const IMAGES_TENANT = '/images';
 
 export class StoreKeys {
   readonly #derive: (use: string, length: number) => Buffer;

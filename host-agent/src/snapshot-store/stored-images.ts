@@ -1,58 +1,43 @@
 // Images in the bucket: the root filesystem of each as chunks, as those of a snapshot, and names that lead to it. They
 // are of all tenants, as on one host.
-import { z } from 'zod';
-import { type AppError, firstLine, isAppError } from '../lib/errors.ts';
+import { stat } from 'node:fs/promises';
+import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { ImageCatalogue, type ListedImage } from './image-catalogue.ts';
+import { type FoundName, isDamage, type Named, pathOfName, readName, sealName } from './image-names.ts';
+import { ImageUse } from './image-use.ts';
 import {
-  IMAGES,
-  imageIdSchema,
   isImageId,
   MAX_SEALED_MANIFEST_BYTES,
   manifestPath,
   openManifest,
   type StoreManifest,
 } from './manifest.ts';
-import type { Bucket } from './s3/bucket.ts';
-import { COLLECTED_AGE_MS, MAX_REUSED_AGE_MS } from './seen-chunks.ts';
-import { damaged, type StoreKeys } from './store-keys.ts';
+import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
+import { MAX_REUSED_AGE_MS } from './seen-chunks.ts';
+import { damaged, IMAGES_TENANT, type StoreKeys } from './store-keys.ts';
+import type { StoredLimit, StoredUse } from './stored-use.ts';
 
-const NAMES = 'names/';
-const MAX_NAME_BYTES = 8192;
 const PART = 'rootfs';
 const DAY_MS = 24 * 3_600_000;
-/** Since it was put, or last used. */
-export const MAX_NAME_AGE_MS = 30 * DAY_MS;
+/** One that was asked for earlier is not put: a delete since may have been collected. */
+const MAX_ASKED_AGE_MS = 6 * DAY_MS;
 /** A use of a name is noted once in this time. */
 const NOTED_MS = DAY_MS;
+/** Servers give ages in seconds. */
+const AGE_PRECISION_MS = 2000;
 /** Of hosts that change one name at the same time. */
 const ATTEMPTS = 8;
-
-const named = z.looseObject({
-  ref: z.string(),
-  /** Absent: it leads nowhere since a delete, and an older pull does not bring it back. */
-  id: imageIdSchema.optional(),
-  /** When what it leads to was asked for, or deleted, by the clock of that host. */
-  atMs: z.number(),
-});
-type Named = z.output<typeof named>;
-
-type FoundName = {
-  /** Undefined: it is larger than any of ours, and was not read. */
-  readonly etag: string | undefined;
-  readonly agoMs: number;
-  /** Undefined: it cannot be read. */
-  readonly name: Named | undefined;
-  readonly problem?: unknown;
-};
 
 /** That of snapshots. */
 export type Transfer = {
   upload(
     upload: {
       readonly id: string;
-      readonly tenant: undefined;
+      readonly tenant: string;
       readonly description: unknown;
       readonly files: readonly { readonly part: string; readonly path: string }[];
       readonly isAnew: boolean;
+      readonly limit: StoredLimit | undefined;
     },
     signal: AbortSignal,
   ): Promise<unknown>;
@@ -87,16 +72,25 @@ export class StoredImages {
   readonly #bucket: Bucket;
   readonly #keys: StoreKeys;
   readonly #transfer: Transfer;
+  readonly #use: ImageUse;
+  readonly #catalogue: ImageCatalogue;
 
-  constructor(bucket: Bucket, keys: StoreKeys, transfer: Transfer) {
+  constructor(bucket: Bucket, keys: StoreKeys, transfer: Transfer, use: StoredUse) {
     this.#bucket = bucket;
     this.#keys = keys;
     this.#transfer = transfer;
+    this.#use = new ImageUse(use, keys);
+    this.#catalogue = new ImageCatalogue(bucket, keys);
+  }
+
+  /** As of the last image that this host sent, or wanted to send; 0 before. */
+  usedBytes(): number {
+    return this.#use.last();
   }
 
   /** AppError `internal` if what the name leads to is damaged, `upstream`. */
   async find(ref: string, signal: AbortSignal): Promise<FoundImage | undefined> {
-    const path = this.#pathOf(ref);
+    const path = pathOfName(this.#keys, ref);
     const found = await readName(this.#bucket, this.#keys, path, signal);
     if (found === undefined) return undefined;
     if (found.name === undefined) throw found.problem;
@@ -106,7 +100,9 @@ export class StoredImages {
     if (image === undefined) return undefined;
     // One that is not noted may be collected, and is put by the next pull.
     if (found.agoMs > NOTED_MS && found.etag !== undefined)
-      await this.#bucket.replace(path, found.etag, this.#seal(found.name), signal).catch(() => undefined);
+      await this.#bucket
+        .replace(path, found.etag, sealName(this.#keys, found.name), signal)
+        .catch(() => undefined);
     return image;
   }
 
@@ -123,27 +119,74 @@ export class StoredImages {
     };
   }
 
-  /** Sends what is not there. `isAnew`: all of it, because some is damaged. */
+  /**
+   * Sends what is not there. `isAnew`: all of it, because some is damaged. AppError forbidden, with nothing sent, if
+   * all images would take more than `maxBytes` with this one, or are too many.
+   */
   async ensure(
     { id, description, path }: StoredImageFile,
-    { isAnew }: { readonly isAnew: boolean },
+    { isAnew, maxBytes }: { readonly isAnew: boolean; readonly maxBytes: number },
     signal: AbortSignal,
   ): Promise<void> {
     const state = isAnew ? 'damaged' : await this.#stateOf(id, signal);
     if (state === 'there') return;
+    const { size, blocks } = await stat(path);
+    const isDamaged = state === 'damaged';
+    // What is damaged takes its space already.
+    const limit = isDamaged
+      ? undefined
+      : await this.#use.admitImage(Math.min(size, blocks * 512), maxBytes, signal);
     const files = [{ part: PART, path }];
-    const upload = { id, tenant: undefined, description, files, isAnew: state === 'damaged' };
+    const upload = { id, tenant: IMAGES_TENANT, description, files, isAnew: isDamaged, limit };
     await this.#transfer.upload(upload, signal);
+    this.#use.addImage(description);
   }
 
-  /** The name leads to the image that a pull or import of this time gave, unless a later one or a delete has it. */
+  /**
+   * The name leads to the image that a pull or import of this time gave, unless a later one or a delete has it.
+   * AppError forbidden if there are too many names.
+   */
   async name(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
+    if (Date.now() - atMs > MAX_ASKED_AGE_MS) return;
     const next = { ref, id, atMs };
     await this.#change(
       ref,
       (known) => (known !== undefined && known.atMs >= atMs ? undefined : next),
       signal,
     );
+  }
+
+  /** Leads nowhere if it leads to another image since an earlier time: this one is not there, and is what it means. */
+  async unname(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
+    const change = (known: Named | undefined): Named | undefined =>
+      known?.id === undefined || known.id === id || known.atMs >= atMs
+        ? undefined
+        : { ref, atMs: Math.max(known.atMs, atMs - 1) };
+    await this.#change(ref, change, signal);
+  }
+
+  /** Its chunks stay until they are collected. False: it was not there, or was sent since that time. */
+  async withdrawImage(id: string, atMs: number, signal: AbortSignal): Promise<boolean> {
+    const path = manifestPath(id);
+    const found = isImageId(id) ? await this.#bucket.head(path, signal) : undefined;
+    if (found === undefined || found.agoMs + AGE_PRECISION_MS < Date.now() - atMs) return false;
+    await this.#bucket.remove(path, signal);
+    return true;
+  }
+
+  /** All names that lead to it since that time or earlier. */
+  async withdrawNames(id: string, atMs: number, signal: AbortSignal): Promise<void> {
+    await this.#catalogue.refresh(signal);
+    const work = async (ref: string, signal: AbortSignal): Promise<void> => {
+      await this.withdraw(ref, id, atMs, signal);
+    };
+    await forEachAtOnce(this.#catalogue.namesOf(id), MAX_REQUESTS, work, signal);
+  }
+
+  /** The newest 10,000. */
+  async list(signal: AbortSignal): Promise<readonly ListedImage[]> {
+    await this.#catalogue.refresh(signal);
+    return this.#catalogue.images();
   }
 
   /**
@@ -164,12 +207,12 @@ export class StoredImages {
     change: (known: Named | undefined) => Named | undefined,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const path = this.#pathOf(ref);
+    const path = pathOfName(this.#keys, ref);
     for (let n = 0; n < ATTEMPTS; n++) {
       const found = await readName(this.#bucket, this.#keys, path, signal);
       const next = change(found?.name);
       if (next === undefined) return false;
-      const sealed = this.#seal(next);
+      const sealed = sealName(this.#keys, next);
       if (await this.#put(path, found, sealed, signal)) return true;
     }
     throw damaged(`${path} changes too often`);
@@ -182,7 +225,12 @@ export class StoredImages {
     sealed: Buffer,
     signal: AbortSignal,
   ): Promise<boolean> {
-    if (found === undefined) return await this.#bucket.putNew(path, sealed, signal);
+    if (found === undefined) {
+      await this.#use.admitName(signal);
+      const isPut = await this.#bucket.putNew(path, sealed, signal);
+      if (isPut) this.#use.addName();
+      return isPut;
+    }
     if (found.etag !== undefined) return await this.#bucket.replace(path, found.etag, sealed, signal);
     // Not of a host.
     await this.#bucket.remove(path, signal);
@@ -195,7 +243,8 @@ export class StoredImages {
     const found = await this.#bucket.head(path, signal);
     try {
       const manifest = await this.#readManifest(id, signal);
-      if (found === undefined || manifest === undefined) return 'missing';
+      // One of an earlier version is sent again, so that it counts.
+      if (found === undefined || manifest?.tenant !== IMAGES_TENANT) return 'missing';
       if (!(await this.#transfer.hasAll(manifest, signal))) return 'damaged';
     } catch (error) {
       if (isDamage(error)) return 'damaged';
@@ -209,78 +258,4 @@ export class StoredImages {
     const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
     return sealed && (await openManifest(this.#keys, id, sealed));
   }
-
-  #seal(name: Named): Buffer {
-    return this.#keys.seal(this.#pathOf(name.ref), Buffer.from(JSON.stringify(name)));
-  }
-
-  /** Who reads the bucket learns no name. */
-  #pathOf(ref: string): string {
-    return `${NAMES}${this.#keys.tenant(undefined).nameOf(Buffer.from(`name of an image\n${ref}`))}`;
-  }
-}
-
-function isDamage(error: unknown): error is AppError {
-  return isAppError(error) && error.code === 'internal';
-}
-
-async function readName(
-  bucket: Bucket,
-  keys: StoreKeys,
-  path: string,
-  signal: AbortSignal,
-): Promise<FoundName | undefined> {
-  const sealed = await bucket.read(path, MAX_NAME_BYTES, signal).catch((error: unknown) => {
-    if (isDamage(error)) return error;
-    throw error;
-  });
-  if (sealed === undefined) return undefined;
-  if (isDamage(sealed)) {
-    const there = await bucket.head(path, signal);
-    return there && { etag: undefined, agoMs: there.agoMs, name: undefined, problem: sealed };
-  }
-  const { body, etag, agoMs } = sealed;
-  try {
-    return { etag, agoMs, name: named.parse(JSON.parse(keys.open(path, body).toString())) };
-  } catch (cause) {
-    const problem = damaged(`${path} cannot be used: ${firstLine(cause)}`, cause);
-    return { etag, agoMs, name: undefined, problem };
-  }
-}
-
-/**
- * Removes names that lead nowhere or that nothing used for a month, and images without a name. Gives the problems of
- * names that cannot be read: they may lead to any image, so that none is removed.
- */
-export async function collectImages(bucket: Bucket, keys: StoreKeys, signal: AbortSignal): Promise<string[]> {
-  // Names first: the image of each is older.
-  const names: { readonly path: string; readonly found: FoundName }[] = [];
-  const problems: string[] = [];
-  for await (const page of bucket.list(NAMES, signal))
-    for (const { key } of page) {
-      const found = await readName(bucket, keys, key, signal);
-      if (found === undefined) continue;
-      if (found.name === undefined) problems.push(firstLine(found.problem));
-      names.push({ path: key, found });
-    }
-  const images = new Map<string, number>();
-  for await (const page of bucket.list(IMAGES, signal))
-    for (const { key, agoMs } of page) images.set(key.slice(IMAGES.length), agoMs);
-  const used = new Set(names.map(({ found }) => found.name?.id));
-  for (const { path, found } of names) {
-    const isLost = found.name?.id !== undefined && !images.has(found.name.id);
-    if (!isLost && found.agoMs <= MAX_NAME_AGE_MS) continue;
-    // A host may have changed it since.
-    const now = await readName(bucket, keys, path, signal);
-    if (now !== undefined && now.etag === found.etag) await bucket.remove(path, signal);
-  }
-  if (problems.length > 0) return problems;
-  for (const [id, agoMs] of images) {
-    const path = `${IMAGES}${id}`;
-    if (used.has(id) || agoMs <= COLLECTED_AGE_MS) continue;
-    // A host may have given it a new age.
-    const now = await bucket.head(path, signal);
-    if (now !== undefined && now.agoMs > COLLECTED_AGE_MS) await bucket.remove(path, signal);
-  }
-  return problems;
 }

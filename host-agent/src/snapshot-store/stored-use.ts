@@ -11,11 +11,17 @@ const AGE_BY_DURATION = 4;
 /** Of a list, whichever upload waits for it. */
 const READ_MS = 10 * 60_000;
 
-type Use = { bytes: number; untilMs: number };
+type Use = { bytes: number; objects: number; untilMs: number };
+
+const NOTHING = { bytes: 0, objects: 0 };
+
+function chunksOf(tag: string): string {
+  return `chunks/${tag}/`;
+}
 
 export class StoredUse {
   readonly #bucket: Bucket;
-  /** By the tenant in paths. */
+  /** By their path. */
   readonly #uses = new Map<string, Use>();
   readonly #reading = new Map<string, Promise<void>>();
   /** When the last list of each failed. */
@@ -27,10 +33,22 @@ export class StoredUse {
 
   /** As it was last known; what is too old is read in the background. */
   last(tag: string): number {
-    const failedMs = this.#failedMs.get(tag) ?? Number.NEGATIVE_INFINITY;
-    if (this.#isOld(tag) && performance.now() - failedMs >= MAX_AGE_MS)
-      void this.#refresh(tag).catch(() => undefined);
-    return this.#uses.get(tag)?.bytes ?? 0;
+    const path = chunksOf(tag);
+    const failedMs = this.#failedMs.get(path) ?? Number.NEGATIVE_INFINITY;
+    if (this.#isOld(path) && performance.now() - failedMs >= MAX_AGE_MS)
+      void this.#refresh(path).catch(() => undefined);
+    return this.#uses.get(path)?.bytes ?? 0;
+  }
+
+  /** When it was last counted, with what this host has added; the bucket is not asked. */
+  knownBelow(path: string): number {
+    return this.#uses.get(path)?.bytes ?? 0;
+  }
+
+  /** What is below a path, as a list had it, with what this host has added. */
+  async countBelow(path: string, signal: AbortSignal): Promise<Pick<Use, 'bytes' | 'objects'>> {
+    if (this.#isOld(path)) await raceSignal(this.#refresh(path), signal);
+    return this.#uses.get(path) ?? { bytes: 0, objects: 0 };
   }
 
   /** Before a chunk is sent, which counts from then on. AppError forbidden; rejects as the bucket does. */
@@ -40,11 +58,12 @@ export class StoredUse {
     limit: StoredLimit | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    if (limit === undefined) return this.#add(tag, bytes);
+    const path = chunksOf(tag);
+    if (limit === undefined) return this.add(path, bytes);
     const { max, whose } = limit;
-    if (this.#isOld(tag)) await raceSignal(this.#refresh(tag), signal);
-    const total = (this.#uses.get(tag)?.bytes ?? 0) + bytes;
-    if (total <= max) return this.#add(tag, bytes);
+    if (this.#isOld(path)) await raceSignal(this.#refresh(path), signal);
+    const total = (this.#uses.get(path)?.bytes ?? 0) + bytes;
+    if (total <= max) return this.add(path, bytes);
     throw new AppError(
       'forbidden',
       `the quota of ${whose} forbids it: stored bytes ${total} is over ${max}; ` +
@@ -52,43 +71,51 @@ export class StoredUse {
     );
   }
 
-  #add(tag: string, bytes: number): void {
-    const use = this.#uses.get(tag);
-    if (use !== undefined) use.bytes += bytes;
+  /** An object that this host sent. */
+  add(path: string, bytes: number): void {
+    const use = this.#uses.get(path);
+    if (use === undefined) return;
+    use.bytes += bytes;
+    use.objects += 1;
   }
 
-  #isOld(tag: string): boolean {
-    return performance.now() >= (this.#uses.get(tag)?.untilMs ?? Number.NEGATIVE_INFINITY);
+  #isOld(path: string): boolean {
+    return performance.now() >= (this.#uses.get(path)?.untilMs ?? Number.NEGATIVE_INFINITY);
   }
 
   /** All who wait share one list: none ends it for the others. */
-  async #refresh(tag: string): Promise<void> {
-    let reading = this.#reading.get(tag);
+  async #refresh(path: string): Promise<void> {
+    let reading = this.#reading.get(path);
     if (reading === undefined) {
-      reading = this.#read(tag, AbortSignal.timeout(READ_MS)).then(
-        () => void this.#failedMs.delete(tag),
+      reading = this.#read(path, AbortSignal.timeout(READ_MS)).then(
+        () => void this.#failedMs.delete(path),
         (error: unknown) => {
-          this.#failedMs.set(tag, performance.now());
+          this.#failedMs.set(path, performance.now());
           throw error;
         },
       );
-      reading = reading.finally(() => this.#reading.delete(tag));
-      this.#reading.set(tag, reading);
+      reading = reading.finally(() => this.#reading.delete(path));
+      this.#reading.set(path, reading);
     }
     await reading;
   }
 
-  async #read(tag: string, signal: AbortSignal): Promise<void> {
+  async #read(path: string, signal: AbortSignal): Promise<void> {
     const startedAt = performance.now();
-    const before = this.#uses.get(tag)?.bytes ?? 0;
-    let bytes = 0;
-    for await (const page of this.#bucket.list(`chunks/${tag}/`, signal))
-      for (const { sizeBytes } of page) bytes += sizeBytes;
+    const before = { ...(this.#uses.get(path) ?? NOTHING) };
+    let [bytes, objects] = [0, 0];
+    for await (const page of this.#bucket.list(path, signal))
+      for (const { sizeBytes } of page) {
+        bytes += sizeBytes;
+        objects += 1;
+      }
     const now = performance.now();
     // What this host sent meanwhile may be missing in the list.
-    const sent = Math.max(0, (this.#uses.get(tag)?.bytes ?? 0) - before);
+    const after = this.#uses.get(path) ?? NOTHING;
+    bytes += Math.max(0, after.bytes - before.bytes);
+    objects += Math.max(0, after.objects - before.objects);
     const untilMs = now + Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
-    this.#uses.set(tag, { bytes: bytes + sent, untilMs });
+    this.#uses.set(path, { bytes, objects, untilMs });
   }
 }
 

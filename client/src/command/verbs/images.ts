@@ -18,35 +18,44 @@ export const images: Verb = {
       placeholder: 'key=value',
       help: 'only images with this label, or with the key alone; no profiles',
     },
+    shared: {
+      type: 'boolean',
+      help: 'also images that only the snapshot store of the fleet has, and where each is',
+    },
   },
   example: 'sandbox images',
   async run(input, { client, terminal, signal, isJson }) {
     const labels = input.texts('label');
+    const isShared = input.isSet('shared');
     const all = await client.profiles({ signal });
     const { profiles, details = {} } = labels.length > 0 ? { profiles: [] } : all;
-    const found = await client.images.list({ labels, signal }).catch((error: { status?: number }) => {
-      if (error.status === 501) return [];
-      throw error;
-    });
+    const found = await client.images
+      .list({ labels, isShared, signal })
+      .catch((error: { status?: number }) => {
+        if (error.status === 501) return [];
+        throw error;
+      });
     if (isJson) terminal.printJson({ profiles, images: found });
     else if (input.isSet('quiet'))
       for (const name of [...profiles, ...found.flatMap(({ refs, digest }) => refs ?? [digest])])
         terminal.print(name);
     else
       terminal.table(
-        ['NAME', 'KIND', 'DIGEST', 'SIZE'],
+        ['NAME', 'KIND', 'DIGEST', 'SIZE', ...(isShared ? ['STORAGE'] : [])],
         [
           ...profiles.map((name) => [
             name,
             'profile',
             short(details[name]?.digest),
             formatBytes(details[name]?.size_bytes ?? 0),
+            ...(isShared ? ['local'] : []),
           ]),
-          ...found.map(({ source_ref, digest, size_bytes = 0 }) => [
+          ...found.map(({ source_ref, digest, size_bytes = 0, storage = 'local' }) => [
             source_ref ?? short(digest),
             'image',
             short(digest),
             formatBytes(size_bytes),
+            ...(isShared ? [storage] : []),
           ]),
         ],
       );

@@ -8,15 +8,16 @@ const MIB = 2 ** 20;
 const JSON_FLAG = { json: { type: 'boolean', help: 'print the result as JSON' } } as const;
 const FLAGS = { ...SHARED_FLAGS, ...JSON_FLAG };
 
-type Use = (collector: StoreCollector) => Promise<void>;
+type Use = (collector: StoreCollector, config: ReturnType<typeof loadSharedConfig>) => Promise<void>;
 
 async function withCollector(input: Parameters<Command['run']>[0], use: Use): Promise<void> {
-  const { snapshotStore } = loadSharedConfig(input);
+  const config = loadSharedConfig(input);
+  const { snapshotStore } = config;
   if (snapshotStore === undefined)
     throw new AppError('unsupported', 'there is no snapshot store; set snapshot_store as for the daemon');
   const { collector, store } = openSnapshotStore(snapshotStore);
   try {
-    await use(collector);
+    await use(collector, config);
   } finally {
     collector.close();
     store.close();
@@ -73,15 +74,26 @@ const stats: Command = {
   summary: 'show how many snapshots and images the store has, and what they share',
   flags: FLAGS,
   run: (input, signal) =>
-    withCollector(input, async (collector) => {
-      const { snapshots, images, chunks, chunkBytes, contentBytes, byTenant } = await collector.stats(signal);
+    withCollector(input, async (collector, config) => {
+      const found = await collector.stats(signal);
+      const { snapshots, images, chunks, chunkBytes, contentBytes, imageBytes, imageNames, byTenant } = found;
+      const limitBytes = config.images?.sharedBytes ?? 0;
       const tenants = byTenant.map(({ tenant = '', chunkBytes, ...counts }) => ({
         ...{ tenant, ...counts, chunk_bytes: chunkBytes },
       }));
-      const bytes = { chunk_bytes: chunkBytes, content_bytes: contentBytes };
+      const bytes = {
+        ...{ chunk_bytes: chunkBytes, content_bytes: contentBytes, image_bytes: imageBytes },
+        ...{ image_limit_bytes: limitBytes, image_names: imageNames },
+      };
       const result = { snapshots, images, chunks, ...bytes, tenants };
       print(input.isSet('json'), result, [
         `${snapshots} snapshots and ${images} images of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
+        ...(images + imageNames > 0
+          ? [
+              `images: ${images} with ${imageNames} names take ${toMib(imageBytes)}, ` +
+                (limitBytes > 0 ? `and may take ${toMib(limitBytes)}` : 'without a limit'),
+            ]
+          : []),
         ...tenants.map(
           ({ tenant, snapshots, chunks, chunk_bytes }) =>
             `${tenant || '(no tenant)'}: ${snapshots} snapshots, ${chunks} chunks of ${toMib(chunk_bytes)}`,

@@ -53,6 +53,10 @@ export function toCount(path: string, { value }: JsonBody): number | undefined {
   return toInteger(wanted, MAX_FORKS, 1);
 }
 
+export function toNameClaim(name: string): string {
+  return `name ${name}`;
+}
+
 /** A name is one of its tenant, and the key of a retry one of a client’s key. */
 export function toClaims(
   { headers }: IncomingMessage,
@@ -64,6 +68,6 @@ export function toClaims(
     ...(typeof key === 'string' && key !== ''
       ? [`${KEY_CLAIM}${digest} ${/^"(.*)"$/s.exec(key)?.[1] ?? key}`]
       : []),
-    ...(name !== '' ? [`name ${name}`] : []),
+    ...(name !== '' ? [toNameClaim(name)] : []),
   ];
 }

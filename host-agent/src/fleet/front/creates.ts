@@ -20,7 +20,7 @@ import type { FleetSeal } from '../seal.ts';
 import { type JsonBody, readJsonBody } from './body.ts';
 import type { Callers } from './callers.ts';
 import { type CreateRequest, KEY_CLAIM, toClaims, toCount, toRequest } from './create-request.ts';
-import { toClientHeaders, toHostHeaders } from './headers.ts';
+import { toBodyHeaders, toClientHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { isKeyed, type KeyedRequests, signalOf } from './keyed.ts';
 
@@ -227,13 +227,7 @@ export class Creates {
     onConnect?: () => void,
   ): Promise<HostAnswer> {
     const { method = 'POST' } = request;
-    const own = toHostHeaders(request);
-    const kept = own.flatMap((name, at) =>
-      at % 2 === 0 && !['content-length', 'expect'].includes(name.toLowerCase())
-        ? [name, own[at + 1] ?? '']
-        : [],
-    );
-    const headers = [...kept, ...proof, 'Content-Length', String(body.bytes.length)];
+    const headers = [...toBodyHeaders(request), ...proof, 'Content-Length', String(body.bytes.length)];
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CREATE_MS)]);
     const exchange = onConnect === undefined ? {} : { onConnect };
     return await this.#deps.connections.send(host, { method, path, headers }, body, limit, exchange);

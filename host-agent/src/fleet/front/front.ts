@@ -35,6 +35,7 @@ import { GatewayMetrics } from './metrics/gateway-metrics.ts';
 import { Parked, untilClosed } from './parked.ts';
 import { pass, passConnection } from './pass.ts';
 import { type FoundPlace, Places } from './places.ts';
+import { Renames } from './renames.ts';
 import { FleetSecrets } from './secrets.ts';
 import { Tools } from './tools.ts';
 
@@ -80,6 +81,7 @@ export class FleetFront implements ServedGateway {
   readonly #secrets: FleetSecrets;
   readonly #images: FleetImages;
   readonly #places: Places;
+  readonly #renames: Renames;
   readonly #parked: Parked;
   /** Of the gateway itself. */
   readonly metrics: GatewayMetrics;
@@ -99,6 +101,7 @@ export class FleetFront implements ServedGateway {
     const callers = this.#callers;
     this.#places = new Places({ catalogue, map, callers });
     this.#parked = new Parked({ catalogue, map, callers, connections });
+    this.#renames = new Renames({ catalogue, callers, connections });
     const keyed = new KeyedRequests();
     const fanOut = new FanOut({ map, connections, callers });
     this.#creates = new Creates({ catalogue, map, connections, seal, callers, keyed });
@@ -266,6 +269,7 @@ export class FleetFront implements ServedGateway {
     const found = await this.#locate(request, path, id, route, signalOf(request, response));
     if ('answer' in found) return answer(response, found);
     const { host, place } = found;
+    if (route === 'updateSandbox') return await this.#renames.change(request, response, path, found);
     if (route === 'forkSandbox')
       return await this.#creates.fork(request, response, path, { host, size: place });
     await pass({ request, response, host, path }, connections);

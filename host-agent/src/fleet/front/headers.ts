@@ -49,6 +49,11 @@ export function toHostHeaders({ rawHeaders, headers }: IncomingMessage): string[
   return keep(rawHeaders, (name) => !HOP_BY_HOP.has(name) && !named.has(name) && !isOwn(name));
 }
 
+/** Of a request whose body the gateway has read, without its length. */
+export function toBodyHeaders(request: IncomingMessage): string[] {
+  return keep(toHostHeaders(request), (name) => name !== 'content-length' && name !== 'expect');
+}
+
 /** Of a request whose connection becomes that of the host, with its upgrade and the length of its body. */
 export function toRawHostHeaders({ rawHeaders }: IncomingMessage): string[] {
   return keep(rawHeaders, (name) => !isOwn(name) && !name.startsWith('proxy-'));

@@ -26,10 +26,13 @@ const image = z.looseObject({
   digest: z.string(),
   refs: z.array(z.string()).optional(),
   converted_at_unix_ms: z.number(),
+  storage: z.string().optional(),
 });
 type Image = z.output<typeof image>;
-const imageList = z.object({ images: z.array(image) });
+const imageList = z.object({ images: z.array(image), store_error: z.string().optional() });
 const refusal = z.object({ error: z.string() });
+
+const [LOCAL, STORED, REMOTE] = ['local', 'stored', 'remote'];
 
 type Copy = { readonly host: string; readonly image: Image };
 
@@ -61,7 +64,7 @@ export class FleetImages {
     );
     const found = asked.flatMap(({ host, found }) => {
       const { data } = imageList.safeParse(found && parseJson(found.body.toString()));
-      return data === undefined ? [] : [{ host: host.name, images: data.images }];
+      return data === undefined ? [] : [{ host: host.name, images: data.images, problem: data.store_error }];
     });
     if (found.length === 0) return refuse(asked, response);
     const copies = found.flatMap(({ host, images }) => images.map((each) => ({ host, image: each })));
@@ -73,7 +76,13 @@ export class FleetImages {
     );
     const names = new Set(found.map(({ host }) => host));
     const missing = asked.flatMap(({ host }) => (names.has(host.name) ? [] : [host.name])).sort();
-    send(response, { images: entries, ...next, ...(missing.length > 0 && { unreachable_hosts: missing }) });
+    const problem = found.find((each) => each.problem !== undefined)?.problem;
+    send(response, {
+      images: entries,
+      ...next,
+      ...(missing.length > 0 && { unreachable_hosts: missing }),
+      ...(problem !== undefined && { store_error: problem }),
+    });
   }
 
   /** Of the hosts that have it; if the name leads to several, that which was converted last. */
@@ -104,7 +113,11 @@ export class FleetImages {
       signal,
     });
     const done = asked.filter((each) => isDone(each));
-    const failed = asked.filter((each) => !isDone(each) && each.found?.answer.statusCode !== 404);
+    // One that does not have it, and asks the bucket in vain, has nothing to do once another has deleted it.
+    const ignored = method === 'DELETE' && done.length > 0 ? [404, 502] : [404];
+    const failed = asked.filter(
+      (each) => !isDone(each) && !ignored.includes(each.found?.answer.statusCode ?? 0),
+    );
     if (done.length === 0 && failed.length === 0) return refuse(asked, response);
     const away = failed.flatMap(({ host, found }) => (found === undefined ? [host.name] : []));
     if (done.length === 0 && away.length === failed.length && away.length < asked.length)
@@ -231,16 +244,19 @@ function mergedOf(asked: readonly Asked[]) {
     .at(-1);
 }
 
-/** Of one digest, on at least one host. */
+/** Of one digest. What hosts know of the bucket alone is of no host. */
 function merge(copies: readonly Copy[]) {
   const sorted = copies.toSorted((a, b) => (a.host < b.host ? -1 : 1));
-  const images = sorted.map((copy) => copy.image);
+  const own = sorted.filter((copy) => copy.image.storage !== REMOTE);
+  const images = (own.length > 0 ? own : sorted).map((copy) => copy.image);
   const refs = [...new Set(images.flatMap(({ refs = [] }) => refs))].sort();
+  const isStored = sorted.some(({ image: { storage = LOCAL } }) => storage !== LOCAL);
   return {
     ...(images[0] as Image),
     ...(refs.length > 0 && { refs }),
     converted_at_unix_ms: Math.min(...images.map(({ converted_at_unix_ms: ms }) => ms)),
-    hosts: sorted.map(({ host }) => host),
+    ...(own.length > 0 && isStored && { storage: STORED }),
+    hosts: own.map(({ host }) => host),
   };
 }
 

@@ -80,7 +80,7 @@ export class KubernetesCatalogue implements Catalogue {
     this.#options = options;
     this.#writeMs = options.writeMs ?? WRITE_MS;
     this.#map = new PodMap(client, seal, log, takingMs);
-    this.#claims = new Claims(client, seal);
+    this.#claims = new Claims(client, seal, this.#writeMs);
     const forget = (place: Place) => void this.forget(place);
     const timeoutMs = this.#writeMs;
     const posts = new PlacePosts({ client, timeoutMs });
@@ -143,8 +143,7 @@ export class KubernetesCatalogue implements Catalogue {
     const path = tenant === undefined ? PODS : podPath(toNamespace(namespace, tenant));
     const query = { fieldSelector: `metadata.name=${toPodName({ id })}`, labelSelector: PLACE_LABEL };
     const found = await client.request({ method: 'GET', path, query, signal, timeoutMs: this.#writeMs });
-    const [place] = readItems(found).flatMap((pod) => readPlacePod(pod, seal) ?? []);
-    return place;
+    return readItems(found).flatMap((pod) => readPlacePod(pod, seal) ?? [])[0];
   }
 
   async restore(
@@ -185,6 +184,17 @@ export class KubernetesCatalogue implements Catalogue {
       });
     const joined = readPlacePod(changed, this.#options.seal);
     if (joined === undefined || joined.isDeleting) throw exhausted('the place was taken away');
+  }
+
+  async claim(claim: string, place: Place, signal: AbortSignal): Promise<boolean> {
+    const acquiring = this.#claims.acquire(claim, place, signal);
+    const holder = await acquiring.catch((error) => Promise.reject(explain(error, place.namespace)));
+    if (holder !== undefined && holder.uid !== place.uid) throw new ClaimTaken(claim, holder);
+    return holder === undefined;
+  }
+
+  async unclaim(claim: string, place: Place): Promise<void> {
+    await this.#claims.release(claim, place);
   }
 
   async forget(place: Place, { unlessJoined }: Forgetting = { unlessJoined: false }): Promise<void> {
@@ -270,8 +280,7 @@ export class KubernetesCatalogue implements Catalogue {
   }
 
   async #claim(claim: string, place: PlacePod, signal: AbortSignal): Promise<void> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#writeMs)]);
-    const holder = await this.#claims.acquire(claim, place, limit);
+    const holder = await this.#claims.acquire(claim, place, signal);
     if (holder === undefined) return;
     throw new ClaimTaken(claim, await this.#bound(holder, signal));
   }

@@ -3,6 +3,7 @@
 
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
+import type { Place } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -24,20 +25,23 @@ const lease = z.object({
 export class Claims {
   readonly #client: KubeClient;
   readonly #seal: FleetSeal;
+  readonly #timeoutMs: number;
 
-  constructor(client: KubeClient, seal: FleetSeal) {
+  /** `timeoutMs`: of each acquire and release. */
+  constructor(client: KubeClient, seal: FleetSeal, timeoutMs: number) {
     this.#client = client;
     this.#seal = seal;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Undefined when the place has it now, else the place that has it. Rejects as requests do. */
   async acquire(
     claim: string,
-    { uid, namespace, ...named }: PlacePod,
-    signal: AbortSignal,
+    { uid, namespace, ...named }: Place,
+    outer: AbortSignal,
   ): Promise<PlacePod | undefined> {
-    const name = `sandboxd-${this.#toName(namespace, claim)}`;
-    const path = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
+    const signal = AbortSignal.any([outer, AbortSignal.timeout(this.#timeoutMs)]);
+    const { name, path } = this.#leaseOf(namespace, claim);
     const ownerReferences = [{ apiVersion: 'v1', kind: 'Pod', name: toPodName(named), uid }];
     const body = {
       apiVersion: 'coordination.k8s.io/v1',
@@ -62,6 +66,15 @@ export class Claims {
     throw new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
   }
 
+  /** If the place has it. Rejects as requests do. */
+  async release(claim: string, { uid, namespace }: Place): Promise<void> {
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    const { name, path } = this.#leaseOf(namespace, claim);
+    const { metadata } = lease.safeParse(await this.#get(`${path}/${name}`, signal)).data ?? {};
+    if (metadata?.ownerReferences[0]?.uid !== uid) return;
+    await this.#delete(`${path}/${name}`, metadata.uid, signal);
+  }
+
   /** Removes a claim that no gateway made, and one whose place is gone before the engine’s garbage collector comes. */
   async #findHolder(namespace: string, path: string, signal: AbortSignal): Promise<PlacePod | undefined> {
     const found = lease.safeParse(await this.#get(path, signal)).data;
@@ -72,11 +85,24 @@ export class Claims {
     const pod = isOurs ? await this.#get(podPath(namespace, owner.name), signal) : undefined;
     const place = readPlacePod(pod, this.#seal);
     if (place !== undefined && place.uid === owner.uid && !place.isDeleting) return place;
-    const body = { preconditions: { uid: found.metadata.uid } };
+    await this.#delete(path, found.metadata.uid, signal);
+    return undefined;
+  }
+
+  /** Unless it is another by now. */
+  async #delete(path: string, uid: string, signal: AbortSignal): Promise<void> {
+    const body = { preconditions: { uid } };
     await this.#client.request({ method: 'DELETE', path, body, signal }).catch((error: unknown) => {
       if (!isRefusal(error, 404, 409)) throw error;
     });
-    return undefined;
+  }
+
+  #leaseOf(namespace: string, claim: string): { readonly name: string; readonly path: string } {
+    const name = `sandboxd-${this.#toName(namespace, claim)}`;
+    return {
+      name,
+      path: `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`,
+    };
   }
 
   async #get(path: string, signal: AbortSignal): Promise<unknown> {

@@ -1,7 +1,13 @@
 // Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
 
 import type { ApiErrorCode, Labels } from '@sandboxd/api';
-import { type ImageInfo, isSameReference, type LayerProgress, type Report } from '../../images/index.ts';
+import {
+  type ImageInfo,
+  isSameReference,
+  type LayerProgress,
+  type ListedImages,
+  type Report,
+} from '../../images/index.ts';
 import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -24,10 +30,12 @@ const LINES = 'application/x-ndjson';
 
 export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
-    listImages: ({ query }) => {
+    listImages: async ({ query }) => {
       const store = requireImages(images);
       const { name } = query;
-      const found = store.list().filter(({ labels, config, refs, digest }) => {
+      const own = store.list();
+      const listed: ListedImages = (query.shared && (await store.shared?.listWith(own))) || { images: own };
+      const found = listed.images.filter(({ labels, config, refs, digest }) => {
         const isNamed =
           name === undefined || refs.some((ref) => isSameReference(ref, name)) || name === digest;
         // As with other tools, those of its configuration are its labels too.
@@ -38,7 +46,8 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
         ({ convertedAtMs, digest }) => ({ atMs: convertedAtMs, name: digest }),
         query,
       );
-      return { images: entries.map(toImageBody), ...next };
+      const problem = listed.problem !== undefined && { store_error: listed.problem };
+      return { images: entries.map(toImageBody), ...next, ...problem };
     },
 
     pullImage: async ({ body: { ref, pull }, warnings }, c) => {
@@ -141,7 +150,8 @@ async function* toChunks(read: () => Promise<Uint8Array | undefined>): AsyncGene
   for (let chunk = await read(); chunk !== undefined; chunk = await read()) yield chunk;
 }
 
-function toImageBody({ digest, sourceRef, refs, config, labels: userLabels, ...image }: ImageInfo) {
+function toImageBody(listed: ListedImages['images'][number]) {
+  const { digest, sourceRef, refs, config, labels: userLabels, storage, ...image } = listed;
   const { cmd, entrypoint, exposedPorts, labels, labelsOmitted } = config;
   return {
     digest,
@@ -158,6 +168,7 @@ function toImageBody({ digest, sourceRef, refs, config, labels: userLabels, ...i
     entries: image.entries,
     convert_mode: image.convertMode,
     converted_at_unix_ms: image.convertedAtMs,
+    ...(storage !== undefined && { storage }),
   };
 }
 

@@ -17,6 +17,8 @@ type SkopeoOptions = {
   /** Limit of CPU time over all threads; absent: only the registry's speed bounds it. */
   readonly maxCpuS?: number | undefined;
   readonly args: readonly string[];
+  /** Without a network. */
+  readonly isOffline?: boolean | undefined;
   /** Called with each line of output. */
   readonly onLine?: ((line: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -48,14 +50,14 @@ const MAX_MEMORY_BYTES = 2 ** 30;
 
 /** Rejects with SkopeoError, AppError unsupported when a program is missing, or the signal's reason. */
 export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
-  const { dir, scratch, maxFileBytes, maxCpuS, args, onLine, signal } = options;
+  const { dir, scratch, maxFileBytes, maxCpuS, isOffline = false, args, onLine, signal } = options;
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
   // Bubblewrap creates its mount points, which fails behind a symbolic link in the read-only root.
   const real = await realpath(dir);
   signal?.throwIfAborted();
-  const child = startProgram('bwrap', [...confinement(real), ...limits, 'skopeo', ...args], {
+  const child = startProgram('bwrap', [...confinement(real, isOffline), ...limits, 'skopeo', ...args], {
     cwd: scratch,
     env: { ...plainEnvironment(), HOME, ...environment(), TMPDIR: scratch },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -107,7 +109,7 @@ function killGroup(pid: number | undefined): void {
 /**
  * Skopeo sees the host's filesystem read-only, can write only to `dir`, has no capabilities and sees no other process.
  */
-function confinement(dir: string): string[] {
+function confinement(dir: string, isOffline: boolean): string[] {
   return [
     '--die-with-parent',
     '--new-session',
@@ -119,6 +121,7 @@ function confinement(dir: string): string[] {
     '--unshare-pid',
     '--unshare-ipc',
     '--unshare-uts',
+    ...(isOffline ? ['--unshare-net'] : []),
     '--',
   ];
 }

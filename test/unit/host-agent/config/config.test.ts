@@ -268,7 +268,8 @@ t.test('how the daemon is reached', async (t) => {
 t.test('where the snapshot store is', async (t) => {
   const shared = ['--join=/kubeconfig', '--fleet-secret-file=/secret', '--snapshot-store=s3://bucket'];
   t.match(load(shared).config.images, { isShared: false }, 'images of hosts are their own');
-  t.match(load([...shared, '--shared-images=on']).config.images, { isShared: true });
+  t.match(load([...shared, '--shared-images=on']).config.images, { isShared: true, sharedBytes: 2 ** 38 });
+  t.match(load([...shared, '--shared-images-bytes=1GiB']).config.images, { sharedBytes: 2 ** 30 });
   t.match(problems(['--shared-images=on']), [/^flag --shared-images: only hosts of a fleet/]);
   const flags = ['--snapshot-store', 's3://sandboxes/a/b', '--snapshot-store-key-file', '/key'];
   t.match(load(flags).config.snapshotStore, {

@@ -1,73 +1,23 @@
 // Images that hosts share through a bucket: one pulls or imports, the others fetch.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { startS3 } from '../../../support/s3/server.ts';
-import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
 import { scaled } from '../../../support/time-scale.ts';
-import { makeLayout, skopeo, stored, World } from './world.ts';
+import {
+  archiveOf as archive,
+  DAY_MS,
+  eventually,
+  SIGNAL,
+  start as startHosts,
+  startNamedRegistry,
+} from './shared-hosts.ts';
+import { stored, World } from './world.ts';
 
 t.setTimeout(scaled(300_000));
-const SIGNAL = new AbortController().signal;
-const DAY_MS = 24 * 3_600_000;
 const world = new World(t);
 
-async function eventually<T>(find: () => Promise<T | undefined>, what: string): Promise<T> {
-  for (const untilMs = performance.now() + scaled(30_000); ; await sleep(20)) {
-    const found = await find();
-    if (found !== undefined) return found;
-    if (performance.now() > untilMs) throw new Error(`there is no ${what}`);
-  }
-}
-
-async function start(t: Test) {
-  const s3 = await startS3(t);
-  const settings = makeStoreSettings(t, s3.url);
-  const { collector, store } = openTestStore(t, settings);
-  type Limits = { sharedIdleMs?: number; allowedDirs?: readonly string[] };
-  const open = async (limits: Limits = {}, dataDir = world.path('data')) => {
-    const { store } = openTestStore(t, settings);
-    const images = await world.openImages(dataDir, { depot: store.images, ...limits });
-    t.teardown(() => images.close());
-    return { images, dataDir };
-  };
-  /** What the bucket says of a name; a digest as hosts show it. */
-  const lookUp = async (ref: string) => {
-    const id = (await store.images.find(`${process.arch} ${ref}`, SIGNAL))?.id;
-    return id && `sha256:${id}`;
-  };
-  const leads = (ref: string, digest: string | undefined) =>
-    eventually(async () => ((await lookUp(ref)) === digest ? true : undefined), `${ref} for ${digest}`);
-  const keys = (part: string) => [...s3.objects.keys()].filter((key) => key.includes(part));
-  return { s3, collector, open, lookUp, leads, keys };
-}
-
-function archiveOf(content: string, tag: string, ...more: readonly string[]) {
-  const [layout, path] = [world.path('layout'), world.path('saved.tar')];
-  makeLayout(layout, { layers: [[{ name: 'a', content }]], config: { Cmd: ['/a'], Env: ['A=b'] } });
-  const tags = more.flatMap((each) => ['--additional-tag', each]);
-  skopeo('copy', ...tags, `oci:${layout}:latest`, `docker-archive:${path}:${tag}`);
-  return async function* () {
-    yield readFileSync(path);
-  };
-}
-
-/** A registry of this machine under a name that hosts share; gives where to push. */
-async function startNamedRegistry(t: Test, prefix: string): Promise<string> {
-  const address = await world.startRegistry();
-  const home = world.path('home');
-  const settings = join(home, '.config/containers');
-  mkdirSync(settings, { recursive: true });
-  const registry = `[[registry]]\nprefix = "${prefix}"\nlocation = "${address}"\ninsecure = true\n`;
-  writeFileSync(join(settings, 'registries.conf'), registry);
-  const before = process.env.HOME;
-  process.env.HOME = home;
-  t.teardown(() => {
-    process.env.HOME = before;
-  });
-  return address;
-}
+const start = (t: Test) => startHosts(t, world);
+const archiveOf = (...args: [content: string, tag: string, ...more: string[]]) => archive(world, ...args);
 
 t.test('an imported image is fetched by another host, whose registry does not have it', async (t) => {
   const { s3, collector, open, leads } = await start(t);
@@ -232,7 +182,7 @@ t.test('what the bucket does not take now it takes later, and a delete reaches i
 
 t.test('the registry is asked where the bucket cannot help, and what is damaged is sent again', async (t) => {
   const { s3, collector, open, leads, keys } = await start(t);
-  const registry = await startNamedRegistry(t, 'registry.test');
+  const registry = await startNamedRegistry(t, world, 'registry.test');
   const name = 'registry.test/app:latest';
   world.push(`${registry}/app:latest`, { layers: [[{ name: 'a', content: 'pulled' }]] });
   const one = await open();

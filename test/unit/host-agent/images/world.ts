@@ -148,6 +148,8 @@ export class World {
       allowedDirs = [],
       runtime = HELPERS.runtime,
       depot,
+      sharedMaxBytes = 0,
+      sharedRetryMs,
       ...limits
     }: {
       faults?: Faults;
@@ -160,6 +162,8 @@ export class World {
       /** Of the converter. */
       runtime?: string;
       depot?: ImageDepot;
+      sharedMaxBytes?: number;
+      sharedRetryMs?: number;
     } = {},
   ) {
     mkdirSync(dataDir, { recursive: true });
@@ -170,7 +174,12 @@ export class World {
       converter: { runtime, script: HELPERS.converter },
       maxBytes,
       allowedDirs,
-      sharing: depot && { depot, withdrawals: store.table('image_withdrawals') as Table<never> },
+      sharing: depot && {
+        depot,
+        withdrawals: store.table('image_withdrawals') as Table<never>,
+        maxBytes: sharedMaxBytes,
+        ...(sharedRetryMs !== undefined && { retryMs: sharedRetryMs }),
+      },
       ...limits,
       faults,
       log: pino({ level: 'silent' }),

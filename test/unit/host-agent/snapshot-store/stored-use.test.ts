@@ -1,6 +1,8 @@
 // What is counted of a tenant's chunks, where uploads end meanwhile and the bucket fails.
 import t from 'tap';
+import { ImageUse } from '../../../../host-agent/src/snapshot-store/image-use.ts';
 import type { Bucket } from '../../../../host-agent/src/snapshot-store/s3/bucket.ts';
+import { StoreKeys } from '../../../../host-agent/src/snapshot-store/store-keys.ts';
 import { StoredUse } from '../../../../host-agent/src/snapshot-store/stored-use.ts';
 
 const limit = { max: 10, whose: 'tenant "acme"' };
@@ -43,4 +45,36 @@ t.test('a bucket that fails is not asked again for each look', async (t) => {
   }
   t.equal(lists(), 1);
   await t.rejects(use.admit('tag', 1, limit, new AbortController().signal), { message: 'refused' });
+});
+
+t.test('images and their names have a number, and bytes of each kind count', async (t) => {
+  const { signal } = new AbortController();
+  const counts: Record<string, number> = { 'images/': 2, 'names/': 3, 'chunks/': 4 };
+  const bucket = {
+    async *list(path: string) {
+      const objects = counts[`${path.split('/')[0]}/`] ?? 0;
+      for (let n = 0; n < objects; n += 1000)
+        yield Array.from({ length: Math.min(1000, objects - n) }, () => ({ sizeBytes: 10 }));
+    },
+  } as unknown as Bucket;
+  const open = () => new ImageUse(new StoredUse(bucket), new StoreKeys(Buffer.alloc(32, 1)));
+  t.match(await open().admitImage(40, 100, signal), { max: 80 });
+  await t.rejects(open().admitImage(41, 100, signal), {
+    code: 'forbidden',
+    message: /take 101 bytes, and may take 100/,
+  });
+  t.equal(await open().admitImage(41, 0, signal), undefined, 'no limit');
+  await open().admitName(signal);
+  // What this host adds counts before the next list.
+  const use = open();
+  await use.admitImage(40, 100, signal);
+  use.addImage('x'.repeat(10));
+  await t.rejects(use.admitImage(40, 100, signal), { code: 'forbidden' });
+  counts['images/'] = 20_000;
+  await t.rejects(open().admitImage(1, 0, signal), { code: 'forbidden', message: /20000 images or more/ });
+  counts['names/'] = 49_999;
+  const last = open();
+  await last.admitName(signal);
+  last.addName();
+  await t.rejects(last.admitName(signal), { code: 'forbidden', message: /50000 names of images or more/ });
 });

@@ -89,6 +89,8 @@ export class GatewayMetrics implements Disposable {
       restore: (parked, signal) => catalogue.restore(parked, signal),
       join: (place, signal) => catalogue.join(place, signal),
       forget: (place, how) => catalogue.forget(place, how),
+      claim: (claim, place, signal) => catalogue.claim(claim, place, signal),
+      unclaim: (claim, place) => catalogue.unclaim(claim, place),
       find: (id, tenant, signal) => catalogue.find(id, tenant, signal),
       watch: (signal) => catalogue.watch(signal),
       place: async (request, signal) => {

@@ -1,0 +1,72 @@
+// What shared images may take in the bucket.
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { scaled } from '../../../support/time-scale.ts';
+import { archiveOf, DAY_MS, eventually, SIGNAL, start } from './shared-hosts.ts';
+import { World } from './world.ts';
+
+t.setTimeout(scaled(240_000));
+const MIB = 2 ** 20;
+const world = new World(t);
+const LIMIT = { sharedMaxBytes: 2.5 * MIB, sharedRetryMs: 100 };
+const [FIRST, SECOND] = ['registry.invalid/first:1', 'registry.invalid/second:1'];
+
+t.test('beyond it an image stays on its host, and is sent when there is space', async (t) => {
+  const { s3, collector, open, leads, lookUp, keys } = await start(t, world);
+  const stored = () =>
+    [...s3.objects].reduce((sum, [key, { body }]) => sum + (/chunks|images/.test(key) ? body.length : 0), 0);
+  const [one, two] = [await open(LIMIT), await open(LIMIT)];
+  const content = randomBytes(1.5 * MIB);
+  const first = await one.images.import(archiveOf(world, content, FIRST)(), undefined);
+  await leads(FIRST, first.digest);
+  const chunks = keys('/chunks/').length;
+  const second = await one.images.import(archiveOf(world, randomBytes(1.5 * MIB), SECOND)(), undefined);
+  await eventually(async () => one.images.shared?.state.refused || undefined, 'refusal');
+  t.equal(keys('/chunks/').length, chunks, 'nothing of it was sent');
+  t.equal(one.images.get(SECOND).digest, second.digest, 'it is on its host');
+  t.ok(stored() <= LIMIT.sharedMaxBytes);
+
+  // Another host counts what this one sent.
+  await two.images.import(archiveOf(world, randomBytes(1.5 * MIB), 'registry.invalid/third:1')(), undefined);
+  await eventually(async () => two.images.shared?.state.refused || undefined, 'refusal there');
+  t.equal(keys('/chunks/').length, chunks);
+  t.equal(await lookUp('registry.invalid/third:1'), undefined);
+
+  // Names of what is there take nothing, and one that moves to what does not fit leads to no older image.
+  await two.images.import(archiveOf(world, content, 'registry.invalid/first:2')(), undefined);
+  await leads('registry.invalid/first:2', first.digest);
+  const moved = await two.images.import(archiveOf(world, randomBytes(1.5 * MIB), FIRST)(), undefined);
+  await leads(FIRST, undefined);
+  await t.rejects(one.images.pull(SECOND, 'always'), { code: 'upstream' }, 'elsewhere its registry is asked');
+  t.match(await collector.stats(SIGNAL), { images: 1, imageNames: 2, imageBytes: stored() });
+
+  // A delete, and the collections behind it, free it.
+  await two.images.delete('registry.invalid/third:1');
+  await one.images.delete(SECOND);
+  await one.images.delete(first.digest);
+  s3.age(2 * DAY_MS);
+  await collector.collect(SIGNAL);
+  t.equal(keys('/chunks/').length, 0);
+  await leads(FIRST, moved.digest);
+  await eventually(async () => (two.images.shared?.state.refused === 0 ? true : undefined), 'end of it');
+});
+
+t.test('an image that an earlier version sent is sent again, and counts then', async (t) => {
+  const { store, collector, open, leads } = await start(t, world);
+  const one = await open();
+  const made = await one.images.import(archiveOf(world, 'earlier', FIRST)(), undefined);
+  await leads(FIRST, made.digest);
+  const id = made.digest.slice('sha256:'.length);
+  const { description } = (await store.images.findImage(id, SIGNAL))!;
+  const path = one.images.rootfsPath(await one.images.obtain(FIRST, 'never'));
+  const files = [{ part: 'rootfs', path }];
+  await store.upload({ id, tenant: undefined, description, files }, SIGNAL);
+  const tenantsOf = async () => (await collector.stats(SIGNAL)).byTenant;
+  t.match(await tenantsOf(), [{ tenant: undefined, snapshots: 0, chunks: 1 }]);
+  t.equal((await (await open()).images.pull(FIRST, 'missing')).digest, made.digest, 'it can be fetched');
+  await sleep(5);
+  await one.images.import(archiveOf(world, 'earlier', FIRST)(), undefined);
+  await eventually(async () => ((await tenantsOf()).length === 0 ? true : undefined), 'new one');
+  t.equal((await (await open()).images.pull(FIRST, 'missing')).digest, made.digest);
+});
