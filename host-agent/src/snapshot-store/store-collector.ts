@@ -22,6 +22,7 @@ import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
 import type { StoreKeys } from './store-keys.ts';
 import { collectImages } from './stored-images.ts';
+import { StoredTemplates } from './stored-templates.ts';
 
 const CHUNKS = 'chunks/';
 /** After that, a collection has finished it. */
@@ -34,6 +35,8 @@ const DELETE_TIMEOUT_MS = 10_000;
 export type Collected = {
   readonly snapshots: number;
   readonly images: number;
+  /** Of clients of E2B. Their content is that of snapshots. */
+  readonly templates: number;
   readonly chunks: number;
   /** Named by no snapshot, and too young. */
   readonly waiting: number;
@@ -48,6 +51,7 @@ export type StoreProblem = { readonly snapshot: string; readonly problem: string
 export type StoreVerdict = {
   readonly snapshots: number;
   readonly images: number;
+  readonly templates: number;
   readonly chunks: number;
   readonly problems: readonly StoreProblem[];
 };
@@ -55,6 +59,7 @@ export type StoreVerdict = {
 export type StoreStats = {
   readonly snapshots: number;
   readonly images: number;
+  readonly templates: number;
   readonly chunks: number;
   readonly chunkBytes: number;
   /** Of all snapshots, as if they shared nothing, before compression. */
@@ -71,10 +76,12 @@ export type StoreStats = {
 export class StoreCollector {
   readonly #bucket: Bucket;
   readonly #keys: StoreKeys;
+  readonly #templates: StoredTemplates;
 
   constructor({ bucket, keys }: { readonly bucket: Bucket; readonly keys: StoreKeys }) {
     this.#bucket = bucket;
     this.#keys = keys;
+    this.#templates = new StoredTemplates(bucket, keys);
   }
 
   close(): void {
@@ -128,7 +135,8 @@ export class StoreCollector {
     };
     await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
     const problems = await collectImages(this.#bucket, this.#keys, signal);
-    return { snapshots, images, chunks, waiting, removed, removedBytes, problems };
+    const templates = await this.#templates.collect(signal);
+    return { snapshots, images, templates, chunks, waiting, removed, removedBytes, problems };
   }
 
   /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */
@@ -195,7 +203,9 @@ export class StoreCollector {
         await forEachAtOnce(objectsOf(file), MAX_REQUESTS, checkOne, signal);
       }
     }
-    return { snapshots, images, chunks: checked.size, problems };
+    const { templates, problems: more } = await this.#templates.verify(signal);
+    for (const { template, problem } of more) problems.push({ snapshot: template, problem });
+    return { snapshots, images, templates, chunks: checked.size, problems };
   }
 
   async stats(signal: AbortSignal): Promise<StoreStats> {
@@ -227,7 +237,8 @@ export class StoreCollector {
       ...{ tenant, snapshots, chunks: names.size },
       chunkBytes: bytesOf.get(this.#keys.tenant(tenant).tag) ?? 0,
     }));
-    return { snapshots, images, chunks, chunkBytes, contentBytes, byTenant };
+    const templates = await this.#templates.count(signal);
+    return { snapshots, images, templates, chunks, chunkBytes, contentBytes, byTenant };
   }
 
   /** Those that cannot be read are there with the problem. */

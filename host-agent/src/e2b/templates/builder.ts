@@ -106,6 +106,11 @@ export class Builder {
     await this.#runner.removeSnapshots(ids, principal);
   }
 
+  /** Of a template that another host has deleted. Never rejects. */
+  async deleteSnapshots(ids: readonly string[]): Promise<void> {
+    await this.#sandboxes.deleteSnapshots(ids);
+  }
+
   /** Of the template with this name in the client's own tenant. E2bError 403, 429. */
   request(name: string, caller: Caller, about: Pick<Build, 'tags' | 'size'>): Build {
     const sharer = sharerOfCaller(caller);
@@ -152,6 +157,11 @@ export class Builder {
   find(templateId: string, buildId: string): Build | undefined {
     const build = this.#builds.get(buildId);
     return build?.template.id === templateId ? build : undefined;
+  }
+
+  /** Whether one of the template waits or runs here. */
+  isBuilding(templateId: string): boolean {
+    return [...this.#builds.values()].some((each) => each.template.id === templateId && isPending(each));
   }
 
   /** Whose files of a template: another key could replace those that it has not seen. */
