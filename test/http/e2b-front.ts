@@ -123,7 +123,8 @@ export async function serveE2b(
     daemon &&
     new SharedTemplates({
       ...{ records: ownTemplates, events: daemon.events, log, store: templateStore.templates },
-      factsOf: (id) => readSnapshotFacts({ snapshots: daemon.manager.snapshots, engines: daemon.engines }, id),
+      factsOf: (id) =>
+        readSnapshotFacts({ snapshots: daemon.manager.snapshots, engines: daemon.engines }, id),
       isDeleted: (id, signal) => templateStore.isDeleted(id, signal),
     });
   const catalogue = {

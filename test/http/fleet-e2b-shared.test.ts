@@ -31,7 +31,10 @@ async function start(t: Test) {
   const host = async (name: string, more: HostOptions = {}): Promise<FleetHost> => {
     const { store } = openTestStore(t, settings);
     const shared = { snapshotStore: store, templateStore: store };
-    const made = await fleet.host(name, { authenticator, e2b: keyring, ...shared, ...more });
+    const made = await fleet.host(name, {
+      ...{ authenticator, e2b: keyring, bootTimeoutMs: scaled(30_000), ...shared },
+      ...more,
+    });
     made.daemon.host.agentFaults = { hasNoFiles: true };
     return made;
   };
@@ -60,7 +63,7 @@ async function start(t: Test) {
       for (const endMs = performance.now() + scaled(60_000); ; await sleep(20)) {
         const { json } = await ask('GET', `/templates/${path}/status`);
         if (json.status === 'ready') return asked.json;
-        t.not(json.status, 'error', json.reason?.message);
+        if (json.status === 'error') throw new Error(json.reason.message);
         if (performance.now() > endMs) throw new Error('the build did not end');
       }
     };

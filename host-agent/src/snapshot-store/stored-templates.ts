@@ -8,7 +8,7 @@ import { BucketError } from './s3/bucket-error.ts';
 import { damaged, type StoreKeys } from './store-keys.ts';
 
 export const TEMPLATES = 'templates/';
-const MAX_BYTES = 2 ** 20;
+const MAX_BYTES = 4 * 2 ** 20;
 const MAX_BUILDS = 1000;
 const ID = /^tpl[0-9a-f]{24}$/;
 /** Hosts that were off for longer keep what was deleted meanwhile. */

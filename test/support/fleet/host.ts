@@ -10,8 +10,8 @@ import type {
 import type { Authenticator, HttpServer } from '../../../host-agent/src/http/index.ts';
 import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import type { IngressServer } from '../../../host-agent/src/ingress/index.ts';
-import type { Issued } from '../../http/certificates.ts';
 import type { SnapshotStore } from '../../../host-agent/src/snapshot-store/index.ts';
+import type { Issued } from '../../http/certificates.ts';
 import type { E2b } from '../../http/e2b-front.ts';
 import type { Keyring } from '../../http/keyed.ts';
 import type { MemoryDaemon, MemoryDaemonOptions } from '../memory-host/daemon.ts';

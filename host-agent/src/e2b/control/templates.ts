@@ -146,7 +146,7 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const id = c.req.param('id');
     const template = records.find(c.get('principal'), id);
     if (template === undefined) shared?.assertRead(id);
-    const facts = template && toFacts(template, { shared, isBuilding: builder.isBuilding(template.id) });
+    const facts = template && toFacts(template, { shared, runs: builder.buildsOf(template.id) });
     return c.json({ template: facts && (headerOf(c, SHARED_HEADER) || facts.isHere) ? facts : undefined });
   });
 

@@ -159,9 +159,10 @@ export class Builder {
     return build?.template.id === templateId ? build : undefined;
   }
 
-  /** Whether one of the template waits or runs here. */
-  isBuilding(templateId: string): boolean {
-    return [...this.#builds.values()].some((each) => each.template.id === templateId && isPending(each));
+  /** Those of a template that this host knows more of than that they were made. */
+  buildsOf(templateId: string): readonly { readonly id: string; readonly isOver: boolean }[] {
+    const own = [...this.#builds.values()].filter(({ template }) => template.id === templateId);
+    return own.map((each) => ({ id: each.id, isOver: !isPending(each) }));
   }
 
   /** Whose files of a template: another key could replace those that it has not seen. */

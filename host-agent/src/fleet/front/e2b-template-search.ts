@@ -17,7 +17,7 @@ const MAX_KNOWN = 10_000;
 const MAX_EXCLUDED = 64;
 /** Templates that are profiles on every host. */
 export const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
-const TEMPLATE_ID = /^tpl[0-9a-f]{24}$/;
+const KNOWN_ID = /^(?:tpl[0-9a-f]{24}|[0-9a-f-]{36})$/;
 
 const build = z.object({
   tags: z.array(z.string()),
@@ -37,10 +37,12 @@ const found = z.object({
       builds: z.array(build),
       isBuilding: z.boolean().default(false),
       isHere: z.boolean().default(true),
+      /** Ids of builds that this host knows most of. */
+      runs: z.array(z.string()).default([]),
     })
     .optional(),
 });
-export const requested = z.object({ templateID: z.string() });
+export const named = z.object({ templateID: z.string() });
 
 type Build = z.output<typeof build>;
 type Template = NonNullable<z.output<typeof found>['template']>;
@@ -56,7 +58,7 @@ export type TemplateSearchDeps = {
 
 export class TemplateSearch {
   readonly #deps: TemplateSearchDeps;
-  /** Hosts by the ids of templates, the oldest first. Hosts check keys themselves. */
+  /** Hosts by the ids of templates and of builds, the oldest first. Hosts check keys themselves. */
   readonly #known = new Map<string, string>();
 
   constructor(deps: TemplateSearchDeps) {
@@ -119,7 +121,8 @@ export class TemplateSearch {
   #isBelieved({ host, value }: Placed<Template>, all: readonly Placed<Template>[]): boolean {
     const holder = this.holderOf(value.id) ?? host;
     if (holder.name === host.name) return true;
-    const isShared = (each: Template): boolean => each.builds.some(({ snapshotId }) => snapshotId !== undefined);
+    const isShared = (each: Template): boolean =>
+      each.builds.some(({ snapshotId }) => snapshotId !== undefined);
     const held = all.find((each) => each.host.name === holder.name && each.value.id === value.id);
     return isShared(value) && (held === undefined || isShared(held.value));
   }
@@ -133,7 +136,7 @@ export class TemplateSearch {
     const { hosts } = this.#deps;
     const asked = await hosts.ask(request, `/templates/aliases/${encodeURIComponent(text)}`);
     const isNamed = ({ found: answered }: (typeof asked)[number]): boolean =>
-      answered?.answer.statusCode === 200 && readAnswer(requested, answered) !== undefined;
+      answered?.answer.statusCode === 200 && readAnswer(named, answered) !== undefined;
     if (asked.some(isNamed)) return;
     throw new AppError(
       'upstream',
@@ -147,7 +150,7 @@ export class TemplateSearch {
 
   /** No host takes the id of one that another has. */
   remember(id: string, { name }: Host): void {
-    if (!TEMPLATE_ID.test(id) || (this.holderOf(id)?.name ?? name) !== name) return;
+    if (!KNOWN_ID.test(id) || (this.holderOf(id)?.name ?? name) !== name) return;
     this.#known.delete(id);
     if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value ?? '');
     this.#known.set(id, name);
@@ -159,10 +162,10 @@ export function byAge<T extends { readonly createdAtMs: number }>(all: readonly 
   return all.toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs);
 }
 
-/** The newest first. Of hosts that share one: where it is being built, then where its files are. */
-export function byUse(all: readonly Placed<Template>[]): Placed<Template>[] {
-  const rank = ({ value: { isBuilding, isHere } }: Placed<Template>): number =>
-    (isBuilding ? 2 : 0) + (isHere ? 1 : 0);
+/** The newest first. Of hosts that share one: where that build is, or another one runs, then where its files are. */
+export function byUse(all: readonly Placed<Template>[], buildId = ''): Placed<Template>[] {
+  const rank = ({ value: { runs, isBuilding, isHere } }: Placed<Template>): number =>
+    (runs.includes(buildId) ? 4 : 0) + (isBuilding ? 2 : 0) + (isHere ? 1 : 0);
   return all.toSorted(
     (a, b) =>
       b.value.createdAtMs - a.value.createdAtMs || rank(b) - rank(a) || (a.host.name < b.host.name ? -1 : 1),

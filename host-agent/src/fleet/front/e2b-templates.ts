@@ -12,7 +12,7 @@ import type { CreateRequest } from './create-request.ts';
 import { answer, type Creates } from './creates.ts';
 import { type E2bHosts, SNAPSHOT_ID } from './e2b-hosts.ts';
 import { listTemplates } from './e2b-lists.ts';
-import { byUse, PROFILES, requested, TemplateSearch } from './e2b-template-search.ts';
+import { byUse, named, PROFILES, TemplateSearch } from './e2b-template-search.ts';
 import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { chooseByKey } from './import-host.ts';
@@ -25,13 +25,13 @@ const REQUEST = /^\/v[23]\/templates$/;
 const LIST = /^\/(?:v2\/)?templates$/;
 const TAGS = '/templates/tags';
 const BEGIN = /^\/v2\/templates\/([^/]+)\/builds\/[^/]+$/;
-/** What only the host of a build knows. */
-const OF_BUILD = /\/(?:builds|files)\//;
+const OF_BUILD = /\/builds\/([^/]+)/;
 const FILES = /^\/templates\/([^/]+)\/files\/[^/]+$/;
 /** With a token in place of a key. */
 const UPLOAD = /^\/templates\/[^/]+\/files\/[^/]+\/[^/]+$/;
 const ONE = /^\/(?:v\d\/)?templates\/(?:aliases\/)?([^/]+)/;
 
+const requested = named.extend({ buildID: z.string().optional() });
 const upload = z.looseObject({ url: z.string().refine(URL.canParse) });
 
 export type Exchange = {
@@ -71,7 +71,7 @@ export class E2bTemplates {
     if (isRead && LIST.test(plain)) return await listTemplates(this.#deps.hosts, exchange);
     if (plain === TAGS) return await this.#changeTags(exchange);
     const id = toText((BEGIN.exec(plain) ?? FILES.exec(plain) ?? ONE.exec(plain))?.[1]);
-    const host = await this.#hostOf(request, id, OF_BUILD.test(plain));
+    const host = await this.#hostOf(request, id, OF_BUILD.exec(plain)?.[1]);
     if (method === 'POST' && BEGIN.test(plain))
       return answer(
         response,
@@ -107,18 +107,18 @@ export class E2bTemplates {
   }
 
   /** Of a template, by its id or name, or of a snapshot; another one says that there is none. */
-  async #hostOf(request: IncomingMessage, text: string, isOfBuild = false): Promise<Host> {
+  async #hostOf(request: IncomingMessage, text: string, buildId = ''): Promise<Host> {
     const { hosts } = this.#deps;
-    const known = this.#search.holderOf(text);
-    // Another host may have it, too.
-    if (known?.doors.e2b !== undefined && known.isReady && isOfBuild) return known;
+    const known = this.#search.holderOf(buildId);
+    if (known?.doors.e2b !== undefined && known.isReady) return known;
     const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
     if (wanted !== undefined) {
       const { found: all, silent } = await this.#search.search(request, wanted.name);
       const tagged = all.filter(({ value }) =>
         value.builds.some(({ tags }) => tags.includes(wanted.tag ?? '')),
       );
-      const [newest] = byUse(tagged.length > 0 ? tagged : all);
+      const [newest] = byUse(tagged.length > 0 ? tagged : all, buildId);
+      if (newest?.value.runs.includes(buildId)) this.#search.remember(buildId, newest.host);
       if (newest !== undefined) return newest.host;
       await this.#search.assertKnown(request, text, silent);
     }
@@ -154,8 +154,10 @@ export class E2bTemplates {
       chosen = name === undefined ? this.#deps.hosts.any() : await this.#choose(request, name);
       return chosen;
     });
-    if (made.answer.statusCode === 202 && chosen !== undefined)
-      this.#search.remember(readAnswerOf(requested, chosen, made).templateID, chosen);
+    if (made.answer.statusCode === 202 && chosen !== undefined) {
+      const { templateID, buildID = '' } = readAnswerOf(requested, chosen, made);
+      for (const id of [templateID, buildID]) this.#search.remember(id, chosen);
+    }
     answer(response, made);
   }
 
