@@ -17,6 +17,8 @@ const MAX_TEMPLATES = 10_000;
 const CONCURRENCY = 16;
 /** Requests find what other hosts wrote so long ago. */
 const MAX_AGE_MS = 2000;
+/** Or so many times as long as the list took. */
+const AGE_BY_DURATION = 4;
 /** Without requests. */
 const POLL_MS = 60_000;
 /** Requests wait at most this long for the bucket. */
@@ -44,8 +46,11 @@ export class SharedTemplates {
   #known = new Map<string, Known>();
   /** Each publication begins with what the one before has written. */
   readonly #publications = new PQueue({ concurrency: 1 });
+  /** Those that have not begun. */
+  readonly #waiting = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
-  #readAt = Number.NEGATIVE_INFINITY;
+  /** How long what was read is new enough. */
+  #untilMs = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
   #poll: NodeJS.Timeout | undefined;
@@ -77,7 +82,7 @@ export class SharedTemplates {
   /** Finds what the others have written, unless it was read just now. Waits for some seconds. Never rejects. */
   async refresh(): Promise<void> {
     const now = performance.now();
-    if (now - this.#readAt < MAX_AGE_MS || now - this.#failedAt < OUTAGE_MS) return;
+    if (now < this.#untilMs || now - this.#failedAt < OUTAGE_MS) return;
     this.#reading ??= this.#read()
       .catch((error: unknown) => this.#failed(error, 'cannot list the templates of the snapshot store'))
       .finally(() => {
@@ -93,17 +98,31 @@ export class SharedTemplates {
 
   /** What it does not know may be in the bucket. E2bError 502 until that was read once. */
   assertRead(name: string): void {
-    if (this.#readAt > Number.NEGATIVE_INFINITY) return;
+    if (this.#untilMs > Number.NEGATIVE_INFINITY) return;
     const what = `the snapshot store does not answer, and may have the template ${name.slice(0, 200)}`;
     throw new E2bError(502, `${what}; try again`);
   }
 
   /** Writes a template that was changed here. Waits for some seconds; it is tried until it succeeds. Never rejects. */
   async share(id: string): Promise<void> {
-    const published = this.#publications
-      .add(() => this.#publish(id))
-      .catch((error: unknown) => this.#failed(error, 'cannot write a template to the snapshot store'));
+    const published = this.#waiting.get(id) ?? this.#enqueue(id);
     if (performance.now() - this.#failedAt >= OUTAGE_MS) await this.#waitFor(published);
+  }
+
+  #enqueue(id: string): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    // It may begin at once.
+    this.#waiting.set(id, promise);
+    const publish = async (): Promise<void> => {
+      // What changes from now on is written by another one.
+      this.#waiting.delete(id);
+      await this.#publish(id);
+    };
+    void this.#publications
+      .add(publish)
+      .catch((error: unknown) => this.#failed(error, 'cannot write a template to the snapshot store'))
+      .finally(resolve);
+    return promise;
   }
 
   async #waitFor(work: Promise<void>): Promise<void> {
@@ -112,7 +131,7 @@ export class SharedTemplates {
 
   #failed(error: unknown, what: string): void {
     if (this.#stopping.signal.aborted) return;
-    this.#failedAt = performance.now();
+    if (isAppError(error) && error.code === 'upstream') this.#failedAt = performance.now();
     this.#deps.log.warn({ reason: firstLine(error) }, what);
   }
 
@@ -135,7 +154,8 @@ export class SharedTemplates {
     for (const [id, now] of known)
       if (now.template !== undefined && now !== this.#known.get(id)) await this.#absorb(now.template);
     this.#known = known;
-    this.#readAt = startedAt;
+    const now = performance.now();
+    this.#untilMs = now + Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
     for (const template of records.stored()) if (this.#differs(template)) void this.share(template.id);
   }
 
