@@ -36,6 +36,8 @@ export type SharedTemplatesDeps = {
   readonly isDeleted: (snapshotId: string, signal: AbortSignal) => Promise<boolean>;
   readonly events: Pick<LifecycleEvents, 'subscribe'>;
   readonly log: Logger;
+  /** In tests; 0: each request reads what is there. */
+  readonly maxAgeMs?: number;
 };
 
 /** `template`: absent when it cannot be read; it is left as it is. */
@@ -155,7 +157,8 @@ export class SharedTemplates {
       if (now.template !== undefined && now !== this.#known.get(id)) await this.#absorb(now.template);
     this.#known = known;
     const now = performance.now();
-    this.#untilMs = now + Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
+    const ageMs = this.#deps.maxAgeMs ?? Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
+    this.#untilMs = now + ageMs;
     for (const template of records.stored()) if (this.#differs(template)) void this.share(template.id);
   }
 
