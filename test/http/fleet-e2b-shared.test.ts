@@ -2,6 +2,8 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { SHARED_HEADER } from '../../host-agent/src/e2b/index.ts';
+import { writeQuestion } from '../../host-agent/src/fleet/client-header.ts';
 import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { type FleetHost, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
@@ -83,7 +85,7 @@ async function start(t: Test) {
 }
 
 t.test('a template outlives its host, and others fetch it once', async (t) => {
-  const { fleet, host, askAt, gateway, lose, fetched, other } = await start(t);
+  const { fleet, key, host, askAt, gateway, lose, fetched, other } = await start(t);
   const first = await host('h0');
   await fleet.ready(1);
   const { ask, create, build } = await gateway();
@@ -93,6 +95,14 @@ t.test('a template outlives its host, and others fetch it once', async (t) => {
   for (const { e2b } of [first, second])
     t.match((await askAt(e2b!.url, 'GET', '/templates')).json, [{ templateID, names: ['app'] }]);
   t.equal((await ask('GET', '/templates')).json.length, 1, 'it is listed once');
+  const question = '/sandboxd/templates/app';
+  const [header = '', proof = ''] = writeQuestion(question, fleet.seal);
+  const facts = async (headers: Readonly<Record<string, string>> = {}): Promise<Json> => {
+    const asked = { 'x-api-key': key, [header]: proof, ...headers };
+    return await (await fetch(new URL(question, second.e2b!.url), { headers: asked })).json();
+  };
+  t.match(await facts({ [SHARED_HEADER]: '1' }), { template: { id: templateID, isHere: false } });
+  t.same(await facts(), {}, 'gateways of an earlier version see it where it was built');
   await lose(first);
 
   const nothing = fetched();
@@ -122,8 +132,11 @@ t.test('a template outlives its host, and others fetch it once', async (t) => {
   // A host without a directory of data.
   const third = await host('h2');
   await fleet.ready(2);
-  const tags = (await askAt(third.e2b!.url, 'GET', `/templates/${templateID}/tags`)).json;
-  t.same(tags.map(({ tag }: Json) => tag).sort(), ['new', 'v1', 'v2']);
+  const tags = async () => {
+    const shown = await askAt(third.e2b!.url, 'GET', `/templates/${templateID}/tags`);
+    return (shown.json ?? []).map(({ tag }: Json) => tag).sort();
+  };
+  await eventually(async () => (await tags()).join() === 'new,v1,v2');
 });
 
 t.test('a delete reaches a host that was off', async (t) => {
