@@ -13,7 +13,7 @@ import {
   TemplateRecords,
   TOKEN_HEADERS,
 } from '../e2b/index.ts';
-import type { Engines } from '../engines/index.ts';
+import type { Engines } from '../engines/choice.ts';
 import { CLIENT_HEADER } from '../fleet/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
 import { Cors, NO_AUDIT } from '../http/index.ts';

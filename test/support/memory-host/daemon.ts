@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Policy, SandboxLimits } from '@sandboxd/api';
 import { type Level, pino } from 'pino';
 import type { Test } from 'tap';
-import type { Engines } from '../../../host-agent/src/engines/index.ts';
+import type { Engines } from '../../../host-agent/src/engines/choice.ts';
 import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { ProfileService, Profiles } from '../../../host-agent/src/images/profiles.ts';

@@ -166,7 +166,7 @@ export class SharedTemplates {
   async #describe(id: string, etag: string, signal: AbortSignal): Promise<Known | undefined> {
     try {
       const found = await this.#deps.store.read(id, signal);
-      return found && { etag, template: found.template };
+      return found && { etag, template: found.template as Template };
     } catch (error) {
       if (!isAppError(error) || error.code !== 'internal') throw error;
       this.#deps.log.error(
@@ -193,9 +193,10 @@ export class SharedTemplates {
     const { signal } = this.#stopping;
     for (let n = 0; n < ATTEMPTS; n++) {
       const found = await store.read(id, signal);
-      if (found !== undefined) await this.#absorb(found.template);
+      const there = found?.template as Template | undefined;
+      if (there !== undefined) await this.#absorb(there);
       const own = records.readStored(id);
-      const next = own && toNext(own, found?.template, this.#deps);
+      const next = own && toNext(own, there, this.#deps);
       if (next === undefined) return;
       const isWritten = await store.write(next, found?.etag, signal).catch((error: unknown) => {
         if (!isAppError(error) || error.code !== 'too_large') throw error;

@@ -1,5 +1,5 @@
 // What templates need to know of the snapshots that they are: where each is, and whether this host can run it.
-import type { Engines } from '../../engines/index.ts';
+import type { Engines } from '../../engines/choice.ts';
 import { isAppError } from '../../lib/errors.ts';
 import { findDifferences } from '../saved/saved-guest.ts';
 import type { Snapshots } from '../snapshots.ts';
