@@ -48,7 +48,9 @@ export class SharedTemplates {
   #known = new Map<string, Known>();
   /** Each publication begins with what the one before has written. */
   readonly #publications = new PQueue({ concurrency: 1 });
-  /** Those that have not begun. */
+  /** Changed here, and not in the bucket as far as this host knows. */
+  readonly #unwritten = new Set<string>();
+  /** Publications that have not begun. */
   readonly #waiting = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   /** How long what was read is new enough. */
@@ -107,6 +109,7 @@ export class SharedTemplates {
 
   /** Writes a template that was changed here. Waits for some seconds; it is tried until it succeeds. Never rejects. */
   async share(id: string): Promise<void> {
+    this.#unwritten.add(id);
     const published = this.#waiting.get(id) ?? this.#enqueue(id);
     if (performance.now() - this.#failedAt >= OUTAGE_MS) await this.#waitFor(published);
   }
@@ -119,6 +122,7 @@ export class SharedTemplates {
       // What changes from now on is written by another one.
       this.#waiting.delete(id);
       await this.#publish(id);
+      if (!this.#waiting.has(id)) this.#unwritten.delete(id);
     };
     void this.#publications
       .add(publish)
@@ -153,13 +157,18 @@ export class SharedTemplates {
       if (now !== undefined) known.set(id, now);
     };
     await forEachAtOnce(listed, CONCURRENCY, look, signal);
-    for (const [id, now] of known)
-      if (now.template !== undefined && now !== this.#known.get(id)) await this.#absorb(now.template);
+    const isFirst = this.#untilMs === Number.NEGATIVE_INFINITY;
+    const changed = [...known].filter(([id, each]) => each !== this.#known.get(id));
+    const lost = [...this.#known.keys()].filter((id) => !known.has(id));
+    for (const [, { template }] of changed) if (template !== undefined) await this.#absorb(template);
     this.#known = known;
     const now = performance.now();
     const ageMs = this.#deps.maxAgeMs ?? Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
     this.#untilMs = now + ageMs;
-    for (const template of records.stored()) if (this.#differs(template)) void this.share(template.id);
+    const all = isFirst ? records.stored().map(({ id }) => id) : changed.map(([id]) => id);
+    for (const id of new Set([...all, ...lost, ...this.#unwritten]))
+      if (this.#differs(id)) void this.share(id);
+      else this.#unwritten.delete(id);
   }
 
   /** Undefined: it was removed meanwhile. */
@@ -182,10 +191,11 @@ export class SharedTemplates {
     if (snapshots.length > 0) void this.#removeSnapshots?.(snapshots);
   }
 
-  #differs(template: Template): boolean {
-    const known = this.#known.get(template.id);
+  #differs(id: string): boolean {
+    const known = this.#known.get(id);
     if (known !== undefined && known.template === undefined) return false;
-    return toNext(template, known?.template, this.#deps) !== undefined;
+    const own = this.#deps.records.readStored(id);
+    return own !== undefined && toNext(own, known?.template, this.#deps) !== undefined;
   }
 
   async #publish(id: string): Promise<void> {

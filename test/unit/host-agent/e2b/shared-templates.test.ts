@@ -43,7 +43,9 @@ async function prepare(t: Test) {
       ...{ records, store: store.templates, maxAgeMs: 0, log: pino({ level: 'silent' }) },
       factsOf: () => facts,
       isDeleted: (id, signal) => store.isDeleted(id, signal),
-      events: { subscribe: (listener) => void listeners.push(listener as never) } as never,
+      events: {
+        subscribe: (listener: (event: LifecycleEvent) => void) => void listeners.push(listener),
+      } as never,
     });
     let isOver = false;
     const stop = async () => {
