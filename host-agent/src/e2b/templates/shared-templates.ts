@@ -187,8 +187,11 @@ export class SharedTemplates {
   }
 
   async #absorb(template: Template): Promise<void> {
-    const snapshots = await this.#deps.records.absorb(template);
-    if (snapshots.length > 0) void this.#removeSnapshots?.(snapshots);
+    const { records, factsOf } = this.#deps;
+    const deleted = await records.absorb(template);
+    // The host that deleted it may not know all; what is not here goes from the bucket.
+    const here = deleted.filter((id) => !['remote', undefined].includes(factsOf(id).storage));
+    if (here.length > 0) void this.#removeSnapshots?.(here);
   }
 
   #differs(id: string): boolean {

@@ -84,7 +84,7 @@ const build = (tags: string[], createdAtMs = Date.now()): TemplateBuild => ({
 
 t.test('what a host has built, tagged and deleted another one finds, for the same tenant', async (t) => {
   const { home, host } = await prepare(t);
-  const [a, b] = [await host(await home()), await host(await home(), 'remote')];
+  const [a, b, c] = [await host(await home()), await host(await home()), await host(await home(), 'remote')];
   const { id } = a.records.plan(ACME, 'app');
   const first = build(['default', 'v1']);
   await a.records.addBuild(id, first);
@@ -100,10 +100,14 @@ t.test('what a host has built, tagged and deleted another one finds, for the sam
   t.same(await b.records.removeTags(id, ['v1']), [first.snapshotId]);
   await a.see();
   t.match(a.records.list(ACME), [{ id, builds: [{ id: second.id, tags: ['default'] }] }]);
+  await c.see();
+  t.equal(c.records.list(ACME).length, 1);
   await a.records.delete(id);
-  await b.see();
-  t.same(b.records.list(ACME), []);
-  t.same(b.removed, [second.snapshotId]);
+  for (const { see, records } of [b, c]) {
+    await see();
+    t.same(records.list(ACME), []);
+  }
+  t.same([b.removed, c.removed], [[second.snapshotId], []]);
   t.same(a.records.stored(), [], 'nothing is left of it');
 });
 
