@@ -125,7 +125,7 @@ export class StoredTemplates {
     return templates;
   }
 
-  /** Removes those that were deleted, or have no build, for longer than hosts are off. Resolves with how many remain. */
+  /** Removes those that were deleted, or have no build, longer ago than hosts are off. Resolves with the rest. */
   async collect(signal: AbortSignal): Promise<number> {
     let templates = 0;
     for await (const { id, template, agoMs } of this.#all(signal)) {
