@@ -276,6 +276,16 @@ t.test('a host does not share a template that another one has alone', async (t) 
   t.match(places, [{ on: 'h0' }, { on: 'h0' }]);
 });
 
+t.test('what a host that has not read the bucket may have, one that has read it knows', async (t) => {
+  const reading = (hasRead: boolean): Answers => {
+    return (path) => (path.startsWith('/sandboxd/templates/') ? { body: { hasRead } } : undefined);
+  };
+  const create = async (...all: boolean[]) =>
+    await (await start(t, ...all.map(reading))).ask('POST', '/sandboxes', { templateID: 'python:3.12' });
+  t.match(await create(false, true), { status: 503, text: /no place/ });
+  t.match(await create(false, false), { status: 502, text: /h0 does not answer/ });
+});
+
 t.test('the status of a build is asked of the host that has it', async (t) => {
   const shared = { snapshotId: `snap_${'0'.repeat(13)}` };
   const id = `${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`;

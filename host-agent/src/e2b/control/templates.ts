@@ -145,9 +145,11 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     if (!isQuestion(c)) throw new E2bError(404, 'there is no such path');
     const id = c.req.param('id');
     const template = records.find(c.get('principal'), id);
-    if (template === undefined) shared?.assertRead(id);
+    const isAware = headerOf(c, SHARED_HEADER) !== undefined;
+    if (template === undefined && !isAware) shared?.assertRead(id);
     const facts = template && toFacts(template, { shared, runs: builder.buildsOf(template.id) });
-    return c.json({ template: facts && (headerOf(c, SHARED_HEADER) || facts.isHere) ? facts : undefined });
+    const shown = isAware || facts?.isHere === true ? facts : undefined;
+    return c.json({ template: shown, ...(isAware && shared && { hasRead: shared.hasRead }) });
   });
 
   const list = (c: HttpContext) => {

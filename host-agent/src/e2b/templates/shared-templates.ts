@@ -100,9 +100,14 @@ export class SharedTemplates {
     return this.#deps.factsOf(snapshotId);
   }
 
+  /** Whether it has known all that the bucket has, since its start. */
+  get hasRead(): boolean {
+    return this.#untilMs > Number.NEGATIVE_INFINITY;
+  }
+
   /** What it does not know may be in the bucket. E2bError 502 until that was read once. */
   assertRead(name: string): void {
-    if (this.#untilMs > Number.NEGATIVE_INFINITY) return;
+    if (this.hasRead) return;
     const what = `the snapshot store does not answer, and may have the template ${name.slice(0, 200)}`;
     throw new E2bError(502, `${what}; try again`);
   }
@@ -157,7 +162,7 @@ export class SharedTemplates {
       if (now !== undefined) known.set(id, now);
     };
     await forEachAtOnce(listed, CONCURRENCY, look, signal);
-    const isFirst = this.#untilMs === Number.NEGATIVE_INFINITY;
+    const isFirst = !this.hasRead;
     const changed = [...known].filter(([id, each]) => each !== this.#known.get(id));
     const lost = [...this.#known.keys()].filter((id) => !known.has(id));
     for (const [, { template }] of changed) if (template !== undefined) await this.#absorb(template);

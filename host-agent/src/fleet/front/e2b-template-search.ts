@@ -41,11 +41,14 @@ const found = z.object({
       runs: z.array(z.string()).default([]),
     })
     .optional(),
+  /** Whether it knows the templates of the bucket; absent: it has none. */
+  hasRead: z.boolean().optional(),
 });
 export const named = z.object({ templateID: z.string() });
 
 type Build = z.output<typeof build>;
-type Template = NonNullable<z.output<typeof found>['template']>;
+type Facts = z.output<typeof found>;
+type Template = NonNullable<Facts['template']>;
 export type Placed<T> = { readonly host: Host; readonly value: T };
 /** `silent`: hosts that may have it, too. */
 type Search = { readonly found: readonly Placed<Template>[]; readonly silent: readonly Host[] };
@@ -107,13 +110,19 @@ export class TemplateSearch {
     const path = `/sandboxd/templates/${encodeURIComponent(idOrName)}`;
     const serving = hosts.hosts().filter(({ doors }) => doors.e2b !== undefined);
     const asked = await hosts.ask(request, path, serving, [...writeQuestion(path, seal), SHARED_HEADER, '1']);
-    const all = asked.map(({ host, found: answered }) => ({ host, template: readTemplate(answered) }));
-    const placed = all.flatMap(({ host, template }) => (template ? [{ host, value: template }] : []));
+    const all = asked.map(({ host, found: answered }) => ({ host, facts: readFacts(answered) }));
+    const placed = all.flatMap(({ host, facts }) =>
+      facts?.template ? [{ host, value: facts.template }] : [],
+    );
     for (const { host, value } of placed)
       if (placed.filter((each) => each.value.id === value.id).length === 1) this.remember(value.id, host);
+    const isRead = all.some(({ facts }) => facts?.hasRead === true);
     return {
       found: placed.filter((each) => this.#isBelieved(each, placed)),
-      silent: all.filter(({ template }) => template === undefined).map(({ host }) => host),
+      // What is in the bucket, one that has read it knows for all.
+      silent: all
+        .filter(({ facts }) => facts === undefined || (facts.hasRead === false && !isRead))
+        .map(({ host }) => host),
     };
   }
 
@@ -172,11 +181,9 @@ export function byUse(all: readonly Placed<Template>[], buildId = ''): Placed<Te
   );
 }
 
-/** Null: the host has none. Undefined: it does not say. */
-function readTemplate(answered: HostAnswer | undefined): Template | null | undefined {
+/** Undefined: it does not say. */
+function readFacts(answered: HostAnswer | undefined): Facts | undefined {
   const { statusCode = 500 } = answered?.answer ?? {};
-  if (statusCode === 404) return null;
-  if (answered === undefined || statusCode !== 200) return undefined;
-  const data = readAnswer(found, answered);
-  return data && (data.template ?? null);
+  if (statusCode === 404) return {};
+  return answered === undefined || statusCode !== 200 ? undefined : readAnswer(found, answered);
 }
