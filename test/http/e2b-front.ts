@@ -12,6 +12,7 @@ import {
   Rest,
   refuseAs,
   SandboxRecords,
+  SharedTemplates,
   TemplateRecords,
   TOKEN_HEADERS,
 } from '../../host-agent/src/e2b/index.ts';
@@ -26,6 +27,8 @@ import {
 } from '../../host-agent/src/ingress/index.ts';
 import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
+import { readSnapshotFacts } from '../../host-agent/src/sandboxes/stored/snapshot-facts.ts';
+import type { SnapshotStore } from '../../host-agent/src/snapshot-store/index.ts';
 import type { MemoryDaemon } from '../support/memory-host/daemon.ts';
 import type { Keyring } from './keyed.ts';
 
@@ -80,17 +83,20 @@ export async function serveE2b(
     clientOf,
     isQuestion,
     placement = ANY_PLACE,
+    templateStore,
   }: {
     readonly app: HttpApp;
     readonly sandboxes: SandboxHost;
     readonly keyring: Keyring;
     readonly portHost?: PortHost;
     /** Whose snapshots have owners and ends. */
-    readonly daemon?: Pick<MemoryDaemon, 'manager' | 'events'>;
+    readonly daemon?: Pick<MemoryDaemon, 'manager' | 'events' | 'engines'>;
     /** Of a host in a fleet. */
     readonly clientOf?: E2bFrontOptions['clientOf'];
     readonly isQuestion?: E2bFrontOptions['isQuestion'];
     readonly placement?: Placement;
+    /** With a daemon. */
+    readonly templateStore?: Pick<SnapshotStore, 'templates' | 'isDeleted'> | undefined;
   },
 ): Promise<E2b> {
   const log = pino({ level: 'silent' });
@@ -111,8 +117,19 @@ export async function serveE2b(
   });
   const dataDir = t.testdir();
   const names = new OperatorNames(keyring.store);
+  const ownTemplates = new TemplateRecords(keyring.store, (principal) => sandboxes.as(principal).isVisible);
+  const shared =
+    templateStore &&
+    daemon &&
+    new SharedTemplates({
+      ...{ records: ownTemplates, events: daemon.events, log, store: templateStore.templates },
+      factsOf: (id) =>
+        readSnapshotFacts({ snapshots: daemon.manager.snapshots, engines: daemon.engines }, id),
+      isDeleted: (id, signal) => templateStore.isDeleted(id, signal),
+    });
   const catalogue = {
-    records: new TemplateRecords(keyring.store, (principal) => sandboxes.as(principal).isVisible),
+    records: ownTemplates,
+    shared,
     names,
     ownerOfSnapshot: (id: string) => daemon?.manager.snapshots.findOwner(id),
   };
@@ -130,6 +147,7 @@ export async function serveE2b(
   if (daemon !== undefined) forgetDeleted(daemon.events, { records, templates: catalogue.records, log });
   const rest = new Rest(app);
   await builder.start(rest);
+  shared?.start((ids) => builder.deleteSnapshots(ids));
   const front = new E2bFront({
     rest,
     sandboxes,
@@ -151,6 +169,7 @@ export async function serveE2b(
   const server = new IngressServer({ gateway: front, log, certificate: undefined, protocols: ['http/1.1'] });
   t.teardown(() => server.close());
   t.teardown(() => builder.stop());
+  t.teardown(() => shared?.stop());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });
   const port = 'port' in address ? address.port : 0;
   const url = `http://127.0.0.1:${port}`;
@@ -174,7 +193,10 @@ export async function serveE2b(
   return {
     url,
     port,
-    close: () => server.close(),
+    close: async () => {
+      await shared?.stop();
+      await server.close();
+    },
     records,
     names,
     templates: catalogue.records,

@@ -221,7 +221,7 @@ t.test('a host does not take the id of a template that another one has', async (
 });
 
 t.test('a name that two hosts have is found by its tag', async (t) => {
-  const having = (id: string, createdAtMs: number, tag: string): Answers => {
+  const tagged = (id: string, createdAtMs: number, tag: string): Answers => {
     const builds = [{ ...build(createdAtMs), tags: [tag] }];
     const facts = { body: { template: { id, createdAtMs, builds } } };
     return (path) => {
@@ -230,7 +230,7 @@ t.test('a name that two hosts have is found by its tag', async (t) => {
     };
   };
   const [a, b] = [`tpl${'a'.repeat(24)}`, `tpl${'b'.repeat(24)}`];
-  const { ask } = await start(t, having(a, 1, 'old'), having(b, 2, 'new'));
+  const { ask } = await start(t, tagged(a, 1, 'old'), tagged(b, 2, 'new'));
   for (const [name, id] of [
     ['app:old', a],
     ['app:new', b],
@@ -238,6 +238,65 @@ t.test('a name that two hosts have is found by its tag', async (t) => {
     ['app:none', b],
   ] as const)
     t.match((await ask('GET', `/templates/aliases/${name}`)).text, id, name);
+});
+
+/** As a host answers about a template. */
+function having(more: object | undefined, runs: readonly string[] = []): Answers {
+  const builds = [{ ...build(1), ...more }];
+  const template = more && { id: TEMPLATE, createdAtMs: 1, builds, isHere: false, runs };
+  return (path) => (path.startsWith('/sandboxd/templates/') ? { body: { template } } : undefined);
+}
+
+t.test('a create goes to hosts that share the template and that it fits', async (t) => {
+  const shared = { snapshotId: `snap_${'0'.repeat(13)}` };
+  const misfit = { ...shared, problem: 'cpu was a, is b' };
+  const create = async (...all: (object | undefined)[]) => {
+    const { ask, places } = await start(t, ...all.map((each) => having(each)));
+    return { ...(await ask('POST', '/sandboxes', { templateID: 'app' })), places };
+  };
+  const { places } = await create(shared, misfit, undefined, shared);
+  t.match(places, [{ not: ['h1', 'h2'], prefers: `snapshot ${shared.snapshotId}`, memoryMib: 512 }]);
+  t.equal(places[0].on, undefined);
+  t.match((await create(undefined, shared)).places, [{ on: 'h1' }], 'one alone');
+  t.match((await create(undefined, {})).places, [{ on: 'h1' }], 'one that is not shared');
+  const none = await create(misfit, misfit);
+  t.match(none, { status: 409, text: /fits no host that answers: h0: cpu was a, is b/ });
+  t.same(none.places, []);
+});
+
+t.test('a host does not share a template that another one has alone', async (t) => {
+  const evil = { snapshotId: `snap_${'0'.repeat(13)}`, createdAtMs: 9 };
+  let isSilent = true;
+  const { ask, places } = await start(t, having({}), (path, request) =>
+    isSilent ? undefined : having(evil)(path, request),
+  );
+  await ask('POST', '/sandboxes', { templateID: 'app' });
+  isSilent = false;
+  await ask('POST', '/sandboxes', { templateID: 'app' });
+  t.match(places, [{ on: 'h0' }, { on: 'h0' }]);
+});
+
+t.test('what a host that has not read the bucket may have, one that has read it knows', async (t) => {
+  const reading = (hasRead: boolean): Answers => {
+    return (path) => (path.startsWith('/sandboxd/templates/') ? { body: { hasRead } } : undefined);
+  };
+  const create = async (...all: boolean[]) =>
+    await (await start(t, ...all.map(reading))).ask('POST', '/sandboxes', { templateID: 'python:3.12' });
+  t.match(await create(false, true), { status: 503, text: /no place/ });
+  t.match(await create(false, false), { status: 502, text: /h0 does not answer/ });
+});
+
+t.test('the status of a build is asked of the host that has it', async (t) => {
+  const shared = { snapshotId: `snap_${'0'.repeat(13)}` };
+  const id = `${'0'.repeat(8)}-0000-4000-8000-${'0'.repeat(12)}`;
+  const path = `/templates/${TEMPLATE}/builds/${id}/status`;
+  const { ask, hosts } = await start(t, having(shared), having(shared, [id]));
+  for (let n = 0; n < 2; n++) await ask('GET', path);
+  t.same(
+    hosts.map(({ asked }) => asked.filter((each) => each === `GET ${path}`).length),
+    [0, 2],
+  );
+  t.equal(hosts[0]!.asked.filter((each) => each.includes('/sandboxd/')).length, 1, 'it is known then');
 });
 
 t.test('an address of an upload is that of the gateway alone, for its own host', async (t) => {

@@ -9,9 +9,11 @@ import {
   Rest,
   refuseAs,
   SandboxRecords,
+  SharedTemplates,
   TemplateRecords,
   TOKEN_HEADERS,
 } from '../e2b/index.ts';
+import type { Engines } from '../engines/choice.ts';
 import { CLIENT_HEADER } from '../fleet/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
 import { Cors, NO_AUDIT } from '../http/index.ts';
@@ -19,6 +21,8 @@ import { Addresses, Gateway, IngressServer, RateLimits } from '../ingress/index.
 import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
+import { readSnapshotFacts } from '../sandboxes/stored/snapshot-facts.ts';
+import { openSnapshotStore } from '../snapshot-store/index.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedFleet } from './open-fleet.ts';
 import { toPortHost } from './open-ingress.ts';
@@ -30,6 +34,7 @@ const DRAIN_MS = 3000;
 const SANDBOX_REQUESTS_PER_S = 1000;
 
 export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
+  readonly engines: Engines;
   readonly events: LifecycleEvents;
   readonly metrics: Metrics;
   readonly sandboxes: SandboxManager;
@@ -70,8 +75,10 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     clientOf: deps.clientOf,
     ownHeaders: [...TOKEN_HEADERS, CLIENT_HEADER],
   });
+  const templates = new TemplateRecords(store, (principal) => sandboxes.as(principal).isVisible);
   const catalogue = {
-    records: new TemplateRecords(store, (principal) => sandboxes.as(principal).isVisible),
+    records: templates,
+    shared: openShared(context, deps, templates),
     names: new OperatorNames(store),
     ownerOfSnapshot: (id: string) => sandboxes.snapshots.findOwner(id),
   };
@@ -117,6 +124,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     listen: async () => {
       await records.sweep((id) => sandboxes.find(id) !== undefined);
       await builder.start(rest);
+      catalogue.shared?.start((ids) => builder.deleteSnapshots(ids));
       const address = await server.listen(e2b.listen);
       if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
       log.info(`clients of E2B are served on ${formatListen(address)}`);
@@ -124,9 +132,26 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     },
     stop: async () => {
       await builder.stop();
+      await catalogue.shared?.stop();
       await server.close(DRAIN_MS);
     },
   };
+}
+
+/** Undefined without a snapshot store. */
+function openShared(
+  { config, log, resources }: AppContext,
+  { sandboxes, engines, events }: Pick<E2bDeps, 'sandboxes' | 'engines' | 'events'>,
+  records: TemplateRecords,
+): SharedTemplates | undefined {
+  if (config.snapshotStore === undefined) return undefined;
+  const { store } = openSnapshotStore(config.snapshotStore);
+  resources.defer(() => store.close());
+  return new SharedTemplates({
+    ...{ records, events, log, store: store.templates },
+    factsOf: (id) => readSnapshotFacts({ snapshots: sandboxes.snapshots, engines }, id),
+    isDeleted: (id, signal) => store.isDeleted(id, signal),
+  });
 }
 
 type E2b = NonNullable<Config['e2b']>;

@@ -1,5 +1,6 @@
 // The front for clients of E2B.
 
+export { SHARED_HEADER } from './control/template-facts.ts';
 export { NEXT_TOKEN, tokenOf, toPage } from './control/views.ts';
 export { EVERY_ORIGIN, serveCors } from './cors.ts';
 export { E2bError, SandboxGoneError } from './errors.ts';
@@ -11,4 +12,6 @@ export { forgetDeleted, SandboxRecords, toE2bId, toOwnId } from './sandbox-recor
 export { ENVD_PORT, findTarget, toBaseUrl } from './target.ts';
 export { Builder } from './templates/builder.ts';
 export { OPERATOR_NAME, OperatorNames } from './templates/find-template.ts';
-export { DEFAULT_TAG, readName, TemplateRecords } from './templates/template-records.ts';
+export { SharedTemplates } from './templates/shared-templates.ts';
+export { DEFAULT_TAG, readName } from './templates/template-name.ts';
+export { TemplateRecords } from './templates/template-records.ts';

@@ -6,5 +6,6 @@ export { type OpenedSnapshotStore, openSnapshotStore, type StoreSettings } from 
 export { SnapshotStore } from './snapshot-store.ts';
 export type { StoreCollector } from './store-collector.ts';
 export type { StoredImages } from './stored-images.ts';
+export type { StoredTemplate, StoredTemplates } from './stored-templates.ts';
 export type { StoredLimit } from './stored-use.ts';
 export type { FileBase, SentChunks, UploadResult } from './upload.ts';

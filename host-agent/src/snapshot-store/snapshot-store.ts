@@ -27,6 +27,7 @@ import { BucketError } from './s3/bucket-error.ts';
 import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
 import type { StoreKeys, TenantKeys, TenantName } from './store-keys.ts';
 import { StoredImages } from './stored-images.ts';
+import { StoredTemplates } from './stored-templates.ts';
 import { type StoredLimit, StoredUse } from './stored-use.ts';
 import type { ChunkUpload, FileBase, SentChunks, SnapshotUpload, UploadResult } from './upload.ts';
 import { readWindow, readWindows, type Window } from './windows.ts';
@@ -47,6 +48,7 @@ export class SnapshotStore {
   readonly parked: ParkedSandboxes;
   readonly ahead: CopiesAhead;
   readonly images: StoredImages;
+  readonly templates: StoredTemplates;
 
   constructor({ bucket, keys }: StoreOptions) {
     this.#bucket = bucket;
@@ -55,6 +57,7 @@ export class SnapshotStore {
     this.parked = new ParkedSandboxes(bucket, keys);
     this.ahead = new CopiesAhead(bucket, keys);
     this.images = new StoredImages(bucket, keys, this, this.#use);
+    this.templates = new StoredTemplates(bucket, keys);
   }
 
   /** For messages and records. */

@@ -23,6 +23,7 @@ import { ParkedSandboxes } from './parked-sandboxes.ts';
 import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
 import { IMAGES_TENANT, type StoreKeys } from './store-keys.ts';
+import { StoredTemplates } from './stored-templates.ts';
 
 const CHUNKS = 'chunks/';
 /** After that, a collection has finished it. */
@@ -35,6 +36,8 @@ const DELETE_TIMEOUT_MS = 10_000;
 export type Collected = {
   readonly snapshots: number;
   readonly images: number;
+  /** Of clients of E2B. Their content is that of snapshots. */
+  readonly templates: number;
   readonly chunks: number;
   /** Named by no snapshot, and too young. */
   readonly waiting: number;
@@ -49,6 +52,7 @@ export type StoreProblem = { readonly snapshot: string; readonly problem: string
 export type StoreVerdict = {
   readonly snapshots: number;
   readonly images: number;
+  readonly templates: number;
   readonly chunks: number;
   readonly problems: readonly StoreProblem[];
 };
@@ -56,6 +60,7 @@ export type StoreVerdict = {
 export type StoreStats = {
   readonly snapshots: number;
   readonly images: number;
+  readonly templates: number;
   readonly chunks: number;
   readonly chunkBytes: number;
   /** Of all snapshots, as if they shared nothing, before compression. */
@@ -75,10 +80,12 @@ export type StoreStats = {
 export class StoreCollector {
   readonly #bucket: Bucket;
   readonly #keys: StoreKeys;
+  readonly #templates: StoredTemplates;
 
   constructor({ bucket, keys }: { readonly bucket: Bucket; readonly keys: StoreKeys }) {
     this.#bucket = bucket;
     this.#keys = keys;
+    this.#templates = new StoredTemplates(bucket, keys);
   }
 
   close(): void {
@@ -132,7 +139,8 @@ export class StoreCollector {
     };
     await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
     const problems = await collectImages(this.#bucket, this.#keys, signal);
-    return { snapshots, images, chunks, waiting, removed, removedBytes, problems };
+    const templates = await this.#templates.collect(signal);
+    return { snapshots, images, templates, chunks, waiting, removed, removedBytes, problems };
   }
 
   /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */
@@ -199,7 +207,9 @@ export class StoreCollector {
         await forEachAtOnce(objectsOf(file), MAX_REQUESTS, checkOne, signal);
       }
     }
-    return { snapshots, images, chunks: checked.size, problems };
+    const { templates, problems: more } = await this.#templates.verify(signal);
+    for (const { template, problem } of more) problems.push({ snapshot: template, problem });
+    return { snapshots, images, templates, chunks: checked.size, problems };
   }
 
   async stats(signal: AbortSignal): Promise<StoreStats> {
@@ -234,7 +244,18 @@ export class StoreCollector {
       ...{ tenant, snapshots, chunks: names.size },
       chunkBytes: bytesOf.get(this.#keys.tenant(tenant).tag) ?? 0,
     }));
-    return { snapshots, images, chunks, chunkBytes, contentBytes, imageBytes, imageNames, byTenant };
+    const templates = await this.#templates.count(signal);
+    return {
+      snapshots,
+      images,
+      templates,
+      chunks,
+      chunkBytes,
+      contentBytes,
+      imageBytes,
+      imageNames,
+      byTenant,
+    };
   }
 
   async #measureImages(signal: AbortSignal) {

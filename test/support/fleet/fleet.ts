@@ -122,6 +122,7 @@ export class Fleet {
       ...trusting(seal),
       ...(portHost && { portHost }),
       placement,
+      templateStore: options.templateStore,
     };
     const e2b = keyring && (await serveE2b(this.#t, { ...front, keyring }));
     const records = daemon.store.table<PlaceRecord>('fleet_places');
@@ -187,6 +188,7 @@ export class Fleet {
     } = options;
     if (isAwaited) await agent.joined();
     const crash = async (): Promise<void> => {
+      await e2b?.close();
       await stop();
       await daemon.crash();
     };

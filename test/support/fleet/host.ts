@@ -11,6 +11,7 @@ import type { Authenticator, HttpServer } from '../../../host-agent/src/http/ind
 import type { HttpServices } from '../../../host-agent/src/http/services.ts';
 import type { IngressServer } from '../../../host-agent/src/ingress/index.ts';
 import type { KeyRegistry } from '../../../host-agent/src/keys/index.ts';
+import type { SnapshotStore } from '../../../host-agent/src/snapshot-store/index.ts';
 import type { Issued } from '../../http/certificates.ts';
 import type { E2b } from '../../http/e2b-front.ts';
 import type { Keyring } from '../../http/keyed.ts';
@@ -53,6 +54,8 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly issued?: Issued;
   /** It has a front for clients of E2B, with these keys. */
   readonly e2b?: Keyring;
+  /** Where its templates of clients of E2B are, too. */
+  readonly templateStore?: Pick<SnapshotStore, 'templates' | 'isDeleted'>;
   /** With an identity of its own, for which it asks with that token; `''`: it has none any more. */
   readonly bootstrapToken?: string;
   /** It runs pods of others. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Policy, SandboxLimits } from '@sandboxd/api';
 import { type Level, pino } from 'pino';
 import type { Test } from 'tap';
+import type { Engines } from '../../../host-agent/src/engines/choice.ts';
 import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { ProfileService, Profiles } from '../../../host-agent/src/images/profiles.ts';
@@ -83,6 +84,7 @@ export type MemoryDaemon = {
   readonly home: Home;
   readonly host: MemoryHost;
   readonly manager: OperatorManager;
+  readonly engines: Engines;
   /** Of all sandboxes, unless the test has another. */
   readonly network: RecordingNetwork;
   readonly store: Store;
@@ -126,6 +128,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     bound: store.table('fleet_pods'),
   };
   const engine = new MemoryEngine(home.host);
+  const engines = options.engines ?? oneEngine(engine);
   const logs = new LogStore({
     dir: join(home.dataDir, 'logs'),
     maxBytes: 64 * MIB,
@@ -155,7 +158,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       authorities: makeAuthorities(store, home.dataDir),
       events,
       commandCounts: new CommandCounts(),
-      engines: oneEngine(engine),
+      engines,
       adopters: [engine],
       faults: NO_FAULTS,
       directories: { dataDir: home.dataDir, runDir: home.runDir },
@@ -231,6 +234,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   t.teardown(() => end(() => manager.stop('destroy')));
   return {
     secrets,
+    engines,
     home,
     host: home.host,
     manager,

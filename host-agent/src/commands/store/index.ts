@@ -32,18 +32,20 @@ function print(isJson: boolean, value: unknown, lines: readonly string[]): void 
 const verify: Command = {
   name: 'verify',
   operands: '',
-  summary: 'look for what every snapshot and image needs; fails when something is missing or damaged',
+  summary:
+    'look for what every snapshot, image and template needs; fails when something is missing or damaged',
   flags: {
     ...FLAGS,
     full: { type: 'boolean', help: 'read and decrypt all chunks, too: the whole store is transferred' },
   },
   run: (input, signal) =>
     withCollector(input, async (collector) => {
-      const { snapshots, images, chunks, problems } = await collector.verify(input.isSet('full'), signal);
+      const found = await collector.verify(input.isSet('full'), signal);
+      const { snapshots, images, templates, chunks, problems } = found;
       const verdict = problems.length === 0 ? 'nothing is missing' : 'DAMAGED';
       const how = input.isSet('full') ? 'read' : 'looked for';
-      print(input.isSet('json'), { snapshots, images, chunks, problems }, [
-        `${snapshots} snapshots, ${images} images, ${chunks} chunks ${how}: ${verdict}`,
+      print(input.isSet('json'), { snapshots, images, templates, chunks, problems }, [
+        `${snapshots} snapshots, ${images} images, ${templates} templates, ${chunks} chunks ${how}: ${verdict}`,
         ...problems.map(({ snapshot, problem }) => `problem: ${snapshot}: ${problem}`),
       ]);
       if (problems.length > 0) process.exitCode = 1;
@@ -58,10 +60,12 @@ const gc: Command = {
   run: (input, signal) =>
     withCollector(input, async (collector) => {
       const collected = await collector.collect(signal);
-      const { snapshots, images, chunks, waiting, removed, removedBytes, problems } = collected;
-      const result = { snapshots, images, chunks, waiting, removed, removed_bytes: removedBytes, problems };
+      const { snapshots, images, templates, chunks, waiting, removed, removedBytes, problems } = collected;
+      const counts = { snapshots, images, templates, chunks, waiting, removed };
+      const result = { ...counts, removed_bytes: removedBytes, problems };
       print(input.isSet('json'), result, [
-        `${snapshots} snapshots, ${images} images, ${chunks} chunks: ${removed} deleted (${toMib(removedBytes)}), ` +
+        `${snapshots} snapshots, ${images} images, ${templates} templates, ${chunks} chunks: ` +
+          `${removed} deleted (${toMib(removedBytes)}), ` +
           `${waiting} unused ones are younger than a day`,
         ...problems.map((problem) => `problem: ${problem}; no image is removed until that object is deleted`),
       ]);
@@ -71,12 +75,22 @@ const gc: Command = {
 const stats: Command = {
   name: 'stats',
   operands: '',
-  summary: 'show how many snapshots and images the store has, and what they share',
+  summary: 'show how many snapshots, images and templates the store has, and what they share',
   flags: FLAGS,
   run: (input, signal) =>
     withCollector(input, async (collector, config) => {
       const found = await collector.stats(signal);
-      const { snapshots, images, chunks, chunkBytes, contentBytes, imageBytes, imageNames, byTenant } = found;
+      const {
+        snapshots,
+        images,
+        templates,
+        chunks,
+        chunkBytes,
+        contentBytes,
+        imageBytes,
+        imageNames,
+        byTenant,
+      } = found;
       const limitBytes = config.images?.sharedBytes ?? 0;
       const tenants = byTenant.map(({ tenant = '', chunkBytes, ...counts }) => ({
         ...{ tenant, ...counts, chunk_bytes: chunkBytes },
@@ -85,9 +99,10 @@ const stats: Command = {
         ...{ chunk_bytes: chunkBytes, content_bytes: contentBytes, image_bytes: imageBytes },
         ...{ image_limit_bytes: limitBytes, image_names: imageNames },
       };
-      const result = { snapshots, images, chunks, ...bytes, tenants };
+      const result = { snapshots, images, templates, chunks, ...bytes, tenants };
       print(input.isSet('json'), result, [
         `${snapshots} snapshots and ${images} images of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
+        ...(templates > 0 ? [`${templates} templates, of which snapshots are the builds`] : []),
         ...(images + imageNames > 0
           ? [
               `images: ${images} with ${imageNames} names take ${toMib(imageBytes)}, ` +

@@ -12,9 +12,11 @@ import { keyIdOf } from '../sandbox-records.ts';
 import { buildBody, toBuildRequest } from '../templates/build-request.ts';
 import type { Build, Builder } from '../templates/builder.ts';
 import { type Catalogue, findSnapshot, findTemplate, isGivenName } from '../templates/find-template.ts';
-import { DEFAULT_TAG, parseName, parseTag, type Template } from '../templates/template-records.ts';
+import type { Template } from '../templates/template.ts';
+import { DEFAULT_TAG, parseName, parseTag } from '../templates/template-name.ts';
 import type { ControlContext } from './context.ts';
 import { readBodyAs } from './requests.ts';
+import { SHARED_HEADER, toFacts } from './template-facts.ts';
 import { ENVD_VERSION } from './views.ts';
 
 const MAX_LOG_ENTRIES = 100;
@@ -55,8 +57,13 @@ export const UPLOAD_PATH = '/templates/:id/files/:hash/:token';
 
 export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps: TemplateDeps): void {
   const { catalogue, builder, baseUrl, isQuestion } = deps;
-  const { records } = catalogue;
+  const { records, shared } = catalogue;
   const { requestsOf } = context;
+  for (const path of ['/templates/*', '/v2/templates/*', '/v3/templates', '/sandboxd/templates/*'])
+    app.use(path, async (_, next) => {
+      await shared?.refresh();
+      await next();
+    });
 
   const request = async (c: HttpContext) => {
     const body = await readBodyAs(c, requestBody);
@@ -136,7 +143,13 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
   // A question of gateways, for a create that begins with it.
   app.get('/sandboxd/templates/:id', (c) => {
     if (!isQuestion(c)) throw new E2bError(404, 'there is no such path');
-    return c.json({ template: toFacts(records.find(c.get('principal'), c.req.param('id'))) });
+    const id = c.req.param('id');
+    const template = records.find(c.get('principal'), id);
+    const isAware = headerOf(c, SHARED_HEADER) !== undefined;
+    if (template === undefined && !isAware) shared?.assertRead(id);
+    const facts = template && toFacts(template, { shared, runs: builder.buildsOf(template.id) });
+    const shown = isAware || facts?.isHere === true ? facts : undefined;
+    return c.json({ template: shown, ...(isAware && shared && { hasRead: shared.hasRead }) });
   });
 
   const list = (c: HttpContext) => {
@@ -276,13 +289,6 @@ export function serveUploads(
     }
     return empty(200);
   });
-}
-
-function toFacts(template: Template | undefined) {
-  const builds = template?.builds.map(({ tags: own, vcpus, memoryMib, createdAtMs }) => {
-    return { tags: own, vcpus, memoryMib, createdAtMs };
-  });
-  return template && { id: template.id, createdAtMs: template.createdAtMs, builds };
 }
 
 /** JavaScript reads an answer without a length as JSON. */

@@ -1,6 +1,7 @@
 // One build: a sandbox gets the steps, is saved with its memory, and is deleted. Unless it succeeds, all of it goes.
 // Requests are those of the client: its policy, quotas and tenant hold, and the audit trail has them.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { ForbiddenError } from '@sandboxd/client';
 import type { Caller } from '../../http/context.ts';
@@ -13,7 +14,7 @@ import { type BuildLog, type BuildRequest, describeStep, StepError } from './bui
 import type { BuildSandboxes } from './build-sandboxes.ts';
 import { BuildSteps } from './build-steps.ts';
 import { type Catalogue, findImage, findTemplate, type Source } from './find-template.ts';
-import type { Defaults, Template, TemplateBuild } from './template-records.ts';
+import type { Defaults, Template, TemplateBuild } from './template.ts';
 
 export const BUILD_TIMEOUT_MS = 60 * 60_000;
 /** What the sandbox of a build may live longer, if the daemon ends. */
@@ -21,6 +22,8 @@ const GRACE_S = 300;
 /** E2B's own image. */
 const BASE_IMAGE = /^(?:docker\.io\/)?e2bdev\/base(?::latest)?$/;
 export const KEY_CHECK_MS = 5000;
+const STORE_POLL_MS = 100;
+const STORE_TIMEOUT_MS = 15 * 60_000;
 
 /** Of the sandbox of a build that waits for its turn. */
 export type HeldPlace = Disposable & { readonly header: string | undefined };
@@ -178,6 +181,9 @@ export class BuildRunner {
     const info = await requests.call('getSandbox', { params: { id } });
     const comment = `template ${template.name}`;
     const snapshot = await requests.call('takeSnapshot', { params: { id }, body: { comment } });
+    await awaitStored(build, requests, snapshot.id);
+    // Another host may have deleted the template meanwhile.
+    await this.#options.catalogue.shared?.refresh();
     const made: TemplateBuild = {
       id: build.id,
       snapshotId: snapshot.id,
@@ -201,6 +207,25 @@ export class BuildRunner {
   #as(caller: Caller, signal?: AbortSignal): Requests {
     if (this.#rest === undefined) throw new Error('no build can run yet');
     return this.#rest.as(caller, signal);
+  }
+}
+
+/**
+ * With a snapshot store, a build is over when other hosts have it, too: the one before is deleted then. If that fails,
+ * the build is this host's alone until the store has it.
+ */
+async function awaitStored({ log, stop: { signal } }: BuildJob, requests: Requests, id: string) {
+  for (
+    const endMs = performance.now() + STORE_TIMEOUT_MS;
+    ;
+    await sleep(STORE_POLL_MS, undefined, { signal })
+  ) {
+    const { storage, storage_error: problem } = await requests.call('getSnapshot', { params: { id } });
+    if (storage === undefined || storage === 'stored') return;
+    const reason = performance.now() < endMs ? problem : 'it takes too long';
+    if (reason === undefined) continue;
+    log.add(`the template is on this host alone, until the snapshot store has it: ${reason}`, 'warn');
+    return;
   }
 }
 

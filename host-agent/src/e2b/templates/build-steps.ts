@@ -7,7 +7,7 @@ import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
 import { type BuildLog, type Step, StepError } from './build-request.ts';
 import { ADD_USER, COPY, MAKE_DIRECTORY, PrintedVariables, setVariables } from './scripts.ts';
-import type { Defaults } from './template-records.ts';
+import type { Defaults } from './template.ts';
 import { readArchive } from './uploads.ts';
 
 export type BuildStepsOptions = {

@@ -106,6 +106,11 @@ export class Builder {
     await this.#runner.removeSnapshots(ids, principal);
   }
 
+  /** Of a template that another host has deleted. Never rejects. */
+  async deleteSnapshots(ids: readonly string[]): Promise<void> {
+    await this.#sandboxes.deleteSnapshots(ids);
+  }
+
   /** Of the template with this name in the client's own tenant. E2bError 403, 429. */
   request(name: string, caller: Caller, about: Pick<Build, 'tags' | 'size'>): Build {
     const sharer = sharerOfCaller(caller);
@@ -152,6 +157,12 @@ export class Builder {
   find(templateId: string, buildId: string): Build | undefined {
     const build = this.#builds.get(buildId);
     return build?.template.id === templateId ? build : undefined;
+  }
+
+  /** Those of a template that this host knows more of than that they were made. */
+  buildsOf(templateId: string): readonly { readonly id: string; readonly isOver: boolean }[] {
+    const own = [...this.#builds.values()].filter(({ template }) => template.id === templateId);
+    return own.map((each) => ({ id: each.id, isOver: !isPending(each) }));
   }
 
   /** Whose files of a template: another key could replace those that it has not seen. */

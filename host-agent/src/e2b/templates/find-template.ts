@@ -5,7 +5,10 @@ import { type Owner, type Principal, tenantOf } from '../../keys/index.ts';
 import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import type { Defaults, TemplateRecords } from './template-records.ts';
+import type { SharedTemplates } from './shared-templates.ts';
+import type { Defaults } from './template.ts';
+import { readName } from './template-name.ts';
+import type { TemplateRecords } from './template-records.ts';
 
 export type Source =
   | { readonly kind: 'profile'; readonly profile: string | undefined }
@@ -18,6 +21,8 @@ export type Catalogue = {
   readonly names: OperatorNames;
   /** Undefined also for one that does not exist. */
   readonly ownerOfSnapshot: (id: string) => Owner | undefined;
+  /** Of all hosts that have one snapshot store. */
+  readonly shared?: SharedTemplates | undefined;
 };
 export type Asker = { readonly requests: Requests; readonly principal: Principal };
 
@@ -36,10 +41,12 @@ const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
 
 /** E2bError 404. */
 export async function findTemplate(asker: Asker, catalogue: Catalogue, templateId: string): Promise<Source> {
+  if (profileFor(templateId.replace(DEFAULT_SUFFIX, '')) === undefined) await catalogue.shared?.refresh();
   const built = catalogue.records.findBuild(asker.principal, templateId);
   if (built !== undefined) return { kind: 'snapshot', id: built.snapshotId, defaults: built.defaults };
   const source = await findGiven(asker, catalogue, templateId);
   if (source !== undefined) return source;
+  if (readName(templateId) !== undefined) catalogue.shared?.assertRead(templateId);
   if (IMAGE.test(templateId)) return { kind: 'image', image: templateId.replace(DEFAULT_SUFFIX, '') };
   throw missing(asker, catalogue, templateId);
 }
@@ -55,6 +62,7 @@ export async function findImage(asker: Asker, catalogue: Catalogue, image: strin
 
 /** Whether the name is that of something other than a template that a client has built, or an image. */
 export async function isGivenName(asker: Asker, catalogue: Catalogue, name: string): Promise<boolean> {
+  await catalogue.shared?.refresh();
   const isReserved = profileFor(name.replace(DEFAULT_SUFFIX, '')) !== undefined;
   return isReserved || (await findGiven(asker, catalogue, name)) !== undefined;
 }

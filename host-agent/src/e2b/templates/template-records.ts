@@ -2,39 +2,16 @@
 // of a tenant. A build is a snapshot, and has tags.
 import { randomBytes } from 'node:crypto';
 import PQueue from 'p-queue';
-import { type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
+import { ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
 import type { IsVisible } from '../../sandboxes/interface.ts';
 import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
+import { areEqual, byNewestBuild, mergeTemplates, toTagTimes } from './merge-templates.ts';
+import type { Defaults, Template, TemplateBuild, TemplateRecord } from './template.ts';
+import { DEFAULT_TAG, readName } from './template-name.ts';
 
-/** What copies of a build begin with. */
-export type Defaults = {
-  /** Absent: the user `user`, or root where the guest has none. */
-  readonly user?: string;
-  /** Absent: the home of the user. */
-  readonly workdir?: string;
-  readonly env: Readonly<Record<string, string>>;
-};
-
-export type TemplateBuild = {
-  readonly id: string;
-  readonly snapshotId: string;
-  readonly createdAtMs: number;
-  readonly tags: readonly string[];
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  readonly defaults: Defaults;
-};
-
-export type TemplateRecord = {
-  readonly name: string;
-  readonly owner?: Owner;
-  readonly createdAtMs: number;
-  readonly builds: readonly TemplateBuild[];
-};
-
-export type Template = TemplateRecord & { readonly id: string };
+/** Tells other hosts of a template that was changed here. Never rejects. */
+type Share = (id: string) => Promise<void>;
 
 const MAX_TEMPLATES_OF_TENANT = 1000;
 const MAX_TAGS = 100;
@@ -52,21 +29,43 @@ export class TemplateRecords {
   readonly #changes = new PQueue({ concurrency: 1 });
 
   readonly #visibleTo: VisibleTo;
+  /** Undefined where no other host has them. */
+  #share: Share | undefined;
 
   constructor(store: Store, visibleTo: VisibleTo) {
     this.#visibleTo = visibleTo;
     this.#table = store.table('e2b_templates');
     this.#kept = store.table('e2b_snapshots');
-    this.#all = new Map(this.#table.all().map(({ id, record }) => [id, { ...record, id }]));
+    const there = this.stored().filter(({ deletedAtMs }) => deletedAtMs === undefined);
+    this.#all = new Map(there.map((each) => [each.id, each]));
+  }
+
+  /** Call before any change. */
+  shareWith(share: Share): void {
+    this.#share = share;
+  }
+
+  /** All that is on disk, also deleted ones that other hosts do not know of yet. */
+  stored(): readonly Template[] {
+    return this.#table.all().map(({ id, record }) => ({ ...record, id }));
+  }
+
+  readStored(id: string): Template | undefined {
+    const record = this.#table.get(id);
+    return record && { ...record, id };
   }
 
   /** Removes builds whose snapshot is not among these, and templates without a build. */
   async sweep(snapshots: ReadonlySet<string>): Promise<void> {
     for (const { id, builds } of [...this.#all.values()]) {
-      for (const { snapshotId } of builds)
-        if (!snapshots.has(snapshotId)) await this.forgetSnapshot(snapshotId);
-      if (this.#all.get(id)?.builds.length === 0) await this.delete(id);
+      // Other hosts may have it.
+      if (this.#share === undefined)
+        for (const { snapshotId } of builds)
+          if (!snapshots.has(snapshotId)) await this.forgetSnapshot(snapshotId);
+      if (this.#all.get(id)?.builds.length === 0) await this.#remove(id);
     }
+    if (this.#share === undefined)
+      for (const { id, deletedAtMs } of this.stored()) if (deletedAtMs !== undefined) await this.#remove(id);
     for (const { id } of this.#kept.all()) if (!snapshots.has(id)) await this.#kept.remove(id);
   }
 
@@ -82,7 +81,7 @@ export class TemplateRecords {
   find(principal: Principal, idOrName: string): Template | undefined {
     const byId = this.#all.get(idOrName);
     if (byId !== undefined && this.#visibleTo(principal)(byId.owner)) return byId;
-    return this.#own(principal).find(({ name }) => name === idOrName);
+    return this.#named(principal, idOrName)[0];
   }
 
   /** E2bError 404. */
@@ -101,7 +100,10 @@ export class TemplateRecords {
     const template = wanted && this.find(principal, wanted.name);
     if (wanted === undefined || template === undefined || template.builds.length === 0) return undefined;
     const tag = wanted.tag ?? DEFAULT_TAG;
-    const build = template.builds.find(({ tags }) => tags.includes(tag));
+    // Two hosts may each have made one of that name.
+    const all = [template, ...this.#named(principal, wanted.name)].flatMap(({ builds }) => builds);
+    const tagged = all.filter(({ tags }) => tags.includes(tag));
+    const [build] = tagged.sort((a, b) => b.createdAtMs - a.createdAtMs || (a.id < b.id ? -1 : 1));
     if (build !== undefined) return build;
     const tags = template.builds.flatMap((each) => each.tags);
     const known = tags.slice(0, 8).join(', ');
@@ -111,7 +113,7 @@ export class TemplateRecords {
   /** The template of that name in the client's own tenant; a new one is stored with its first build. E2bError 403. */
   plan(principal: Principal, name: string): Template {
     const own = this.#own(principal);
-    const known = own.find((each) => each.name === name);
+    const [known] = this.#named(principal, name);
     if (known !== undefined) return known;
     if (own.length >= MAX_TEMPLATES_OF_TENANT)
       throw new E2bError(403, `there are ${MAX_TEMPLATES_OF_TENANT} templates already; delete some`);
@@ -137,9 +139,9 @@ export class TemplateRecords {
    * when the template was deleted, 403.
    */
   async addBuild(id: string, build: TemplateBuild): Promise<readonly string[]> {
-    return await this.#change(id, ({ builds }) =>
-      retag([...builds.filter((each) => each.id !== build.id), build], build.tags, build.id),
-    );
+    const add = ({ builds }: Template) =>
+      retag([...builds.filter((each) => each.id !== build.id), build], build.tags, build.id);
+    return await this.#change(id, add, build.createdAtMs);
   }
 
   /** As `addBuild`, for a build that exists. */
@@ -159,11 +161,42 @@ export class TemplateRecords {
     );
   }
 
-  /** No build is added to it any more. */
+  /** No build is added to it any more, on this host or another. */
   async delete(id: string): Promise<void> {
+    if (this.#share === undefined || this.#table.get(id) === undefined) return await this.#remove(id);
+    await this.#changes.add(async () => {
+      const { name = '', owner, createdAtMs = 0 } = this.#all.get(id) ?? {};
+      const deleted = { name, ...(owner && { owner }), createdAtMs, builds: [], deletedAtMs: Date.now() };
+      await this.#table.put(id, deleted);
+      this.#all.delete(id);
+    });
+    await this.#share(id);
+  }
+
+  /** Here alone. */
+  async #remove(id: string): Promise<void> {
     await this.#changes.add(async () => {
       await this.#table.remove(id);
       this.#all.delete(id);
+    });
+  }
+
+  /** What other hosts know of it. Resolves with the snapshots of one that they have deleted. */
+  async absorb(shared: Template): Promise<readonly string[]> {
+    return await this.#changes.add(async () => {
+      const { id } = shared;
+      const own = this.#all.get(id) ?? this.readStored(id);
+      if (shared.deletedAtMs !== undefined) {
+        if (own !== undefined) await this.#table.remove(id);
+        this.#all.delete(id);
+        return own?.builds.map(({ snapshotId }) => snapshotId) ?? [];
+      }
+      if (own?.deletedAtMs === undefined) {
+        const merged = own === undefined ? shared : mergeTemplates(own, shared);
+        if ((own !== undefined || merged.builds.length > 0) && !areEqual(own, merged))
+          await this.#put(merged);
+      }
+      return [];
     });
   }
 
@@ -175,16 +208,16 @@ export class TemplateRecords {
   /** A snapshot was deleted, and its build with it. */
   async forgetSnapshot(snapshotId: string): Promise<void> {
     if (this.#kept.get(snapshotId) !== undefined) await this.#kept.remove(snapshotId);
-    for (const { id, builds } of [...this.#all.values()])
-      if (builds.some((each) => each.snapshotId === snapshotId))
-        await this.#changes.add(async () => {
-          const template = this.#all.get(id);
-          if (template === undefined) return;
-          await this.#put({
-            ...template,
-            builds: template.builds.filter((each) => each.snapshotId !== snapshotId),
-          });
-        });
+    const templates = [...this.#all.values()].filter(({ builds }) =>
+      builds.some((each) => each.snapshotId === snapshotId),
+    );
+    for (const { id } of templates) {
+      const without = ({ builds }: Template) => builds.filter((each) => each.snapshotId !== snapshotId);
+      // A build that got one of its tags meanwhile, on another host, keeps it.
+      await this.#change(id, without, 0).catch((error: unknown) => {
+        if (!(error instanceof E2bError)) throw error;
+      });
+    }
   }
 
   /** Of a snapshot that is a build. */
@@ -210,6 +243,20 @@ export class TemplateRecords {
     return undefined;
   }
 
+  /** The template that has a snapshot. */
+  templateOf(snapshotId: string): Template | undefined {
+    return [...this.#all.values()].find(({ builds }) =>
+      builds.some((each) => each.snapshotId === snapshotId),
+    );
+  }
+
+  /** Of the client's own tenant, the one whose name counts first. */
+  #named(principal: Principal, name: string): readonly Template[] {
+    return this.#own(principal)
+      .filter((each) => each.name === name)
+      .sort(byNewestBuild);
+  }
+
   #own(principal: Principal): readonly Template[] {
     const tenant = tenantOf(principal);
     return [...this.#all.values()].filter(({ owner }) => owner?.tenant === tenant);
@@ -219,14 +266,18 @@ export class TemplateRecords {
   async #change(
     id: string,
     change: (template: Template) => readonly TemplateBuild[],
+    atMs = Date.now(),
   ): Promise<readonly string[]> {
-    return await this.#changes.add(async () => {
+    const gone = await this.#changes.add(async () => {
       const template = this.#all.get(id);
       if (template === undefined) throw new E2bError(404, 'the template was deleted in the meantime');
-      const builds = change(template);
-      await this.#put({ ...template, builds: builds.filter(({ tags }) => tags.length > 0) });
-      return builds.filter(({ tags }) => tags.length === 0).map(({ snapshotId }) => snapshotId);
+      const all = change(template);
+      const builds = all.filter(({ tags }) => tags.length > 0);
+      await this.#put({ ...template, builds, tagTimes: toTagTimes(template, builds, atMs) });
+      return all.filter(({ tags }) => tags.length === 0).map(({ snapshotId }) => snapshotId);
     });
+    await this.#share?.(id);
+    return gone;
   }
 
   async #put({ id, ...record }: Template): Promise<void> {
@@ -251,40 +302,4 @@ function retag(
 
 function newTemplateId(): string {
   return `tpl${randomBytes(12).toString('hex')}`;
-}
-
-// Names of templates: `name` or `name:tag`.
-
-type TemplateName = { readonly name: string; readonly tag: string | undefined };
-
-/** The tag of a build that is given none. */
-export const DEFAULT_TAG = 'default';
-const NAME = /^[a-z0-9](?:[a-z0-9._-]{0,126}[a-z0-9])?$/;
-const TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-
-/** Undefined for text of another form. */
-export function readName(text: string): TemplateName | undefined {
-  const [name = '', tag, more] = text.split(':', 3);
-  if (!NAME.test(name) || more !== undefined || (tag !== undefined && !TAG.test(tag))) return undefined;
-  return { name, tag };
-}
-
-/** E2bError 400. */
-export function parseName(text: string): TemplateName {
-  const read = readName(text);
-  if (read !== undefined) return read;
-  throw new E2bError(
-    400,
-    `${JSON.stringify(text.slice(0, 200))} is not the name of a template: it has at most 128 of a-z, 0-9, ., _ and -, ` +
-      'and may have a tag behind a colon',
-  );
-}
-
-/** E2bError 400. */
-export function parseTag(text: string): string {
-  if (TAG.test(text)) return text;
-  throw new E2bError(
-    400,
-    `${JSON.stringify(text.slice(0, 200))} is not a tag: it has at most 128 letters, digits, ., _ and -`,
-  );
 }

@@ -19,6 +19,10 @@ export type CreateRequest = {
   readonly prefers?: string | undefined;
   /** Only that host has what it begins with. */
   readonly on?: string | undefined;
+  /** Hosts that cannot begin with it. */
+  readonly not?: readonly string[];
+  /** Hosts get a copy of what it begins with: one that finds that this does not fit is passed over. */
+  readonly isCopied?: boolean;
 };
 
 /** Undefined for a size that no host accepts. */

@@ -157,15 +157,20 @@ export class Creates {
     return await this.#use(await this.#deps.catalogue.place(asked, signal), call);
   }
 
-  async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
-    const not: string[] = [];
+  async #place(
+    call: Call,
+    { isCopied = false, ...asked }: Omit<PlaceRequest, 'id'> & Pick<CreateRequest, 'isCopied'>,
+  ): Promise<HostAnswer> {
+    const not = [...(asked.not ?? [])];
+    const mayTryAgain = ({ answer: { statusCode } }: HostAnswer): boolean =>
+      statusCode === NO_CAPACITY || (isCopied && statusCode === NO_PLACE && !isKeyed(call.request));
     for (let attempt = 1; ; attempt++) {
       const found = await this.#find({ ...asked, id: newId('sbx'), not }, call);
       if (!('id' in found)) return found;
       try {
         const made = await this.#use(found, call);
         const isLast = attempt === ATTEMPTS || asked.on !== undefined;
-        if (made.answer.statusCode !== NO_CAPACITY || isLast) return made;
+        if (!mayTryAgain(made) || isLast) return made;
       } catch (error) {
         const isLast = attempt === ATTEMPTS || asked.on !== undefined;
         if (isLast || !isAppError(error) || error.code !== 'upstream') throw error;

@@ -14,7 +14,7 @@ const MAX_PAGE = 100;
 
 const entries = z.array(z.looseObject({}));
 const time = z.string().refine((text) => !Number.isNaN(Date.parse(text)));
-const templates = z.array(z.looseObject({ createdAt: time }));
+const templates = z.array(z.looseObject({ templateID: z.string(), createdAt: time, updatedAt: time }));
 const sandboxes = z.array(z.looseObject({ sandboxID: z.string(), startedAt: time }));
 
 type List = {
@@ -101,8 +101,13 @@ export async function listTemplates(
   const asked = await hosts.ask(request, plain, serving);
   const done = readLists(templates, asked);
   if (done.length === 0) return refuseAll(response, asked);
-  const all = done.flatMap(({ listed }) => listed);
-  const sorted = all.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  const all = new Map<string, z.output<typeof templates>[number]>();
+  // Of one that several hosts have, the newest state.
+  for (const each of done.flatMap(({ listed }) => listed)) {
+    const known = all.get(each.templateID);
+    if (known === undefined || known.updatedAt < each.updatedAt) all.set(each.templateID, each);
+  }
+  const sorted = [...all.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   send(response, sorted, undefined, missing(asked, done));
 }
 

@@ -1,58 +1,38 @@
-// Templates of clients of E2B over many hosts. One is on the host that builds it: what concerns it goes there, and so
-// do creates that begin with it. Nothing is kept but where templates are, which does not change.
+// Templates of clients of E2B over many hosts. A build is on one host, and what concerns it goes there. With a snapshot
+// store all hosts have what it makes; without one, that host has it, and creates that begin with it go there.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS } from '@sandboxd/api';
 import { z } from 'zod';
-import { DEFAULT_TAG, E2bError, readName, toBaseUrl } from '../../e2b/index.ts';
+import { E2bError, readName, toBaseUrl } from '../../e2b/index.ts';
 import type { Addresses } from '../../ingress/index.ts';
-import { AppError } from '../../lib/errors.ts';
 import type { FleetMap, Host } from '../catalogue.ts';
-import { writeQuestion } from '../client-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { JsonBody } from './body.ts';
 import type { CreateRequest } from './create-request.ts';
 import { answer, type Creates } from './creates.ts';
-import { type E2bHosts, MEMORY_MIB, SNAPSHOT_ID, VCPUS } from './e2b-hosts.ts';
+import { type E2bHosts, SNAPSHOT_ID } from './e2b-hosts.ts';
 import { listTemplates } from './e2b-lists.ts';
+import { byUse, named, PROFILES, TemplateSearch } from './e2b-template-search.ts';
 import { pickHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 import { chooseByKey } from './import-host.ts';
-import { readAnswer, readAnswerOf } from './json.ts';
+import { readAnswerOf } from './json.ts';
 import { signalOf } from './keyed.ts';
 import { pass } from './pass.ts';
 
-const MAX_KNOWN = 10_000;
 const FIND_MS = 12_000;
-/** Templates that are profiles on every host. */
-const PROFILES: ReadonlySet<string> = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
-
-const TEMPLATE_ID = /^tpl[0-9a-f]{24}$/;
 const REQUEST = /^\/v[23]\/templates$/;
 const LIST = /^\/(?:v2\/)?templates$/;
 const TAGS = '/templates/tags';
 const BEGIN = /^\/v2\/templates\/([^/]+)\/builds\/[^/]+$/;
+const OF_BUILD = /\/builds\/([^/]+)/;
 const FILES = /^\/templates\/([^/]+)\/files\/[^/]+$/;
 /** With a token in place of a key. */
 const UPLOAD = /^\/templates\/[^/]+\/files\/[^/]+\/[^/]+$/;
 const ONE = /^\/(?:v\d\/)?templates\/(?:aliases\/)?([^/]+)/;
 
-const build = z.object({
-  tags: z.array(z.string()),
-  vcpus: VCPUS,
-  memoryMib: MEMORY_MIB,
-  createdAtMs: z.number(),
-});
-const found = z.object({
-  template: z.object({ id: z.string(), createdAtMs: z.number(), builds: z.array(build) }).optional(),
-});
-const requested = z.object({ templateID: z.string() });
+const requested = named.extend({ buildID: z.string().optional() });
 const upload = z.looseObject({ url: z.string().refine(URL.canParse) });
-
-type Build = z.output<typeof build>;
-type Template = NonNullable<z.output<typeof found>['template']>;
-type Placed<T> = { readonly host: Host; readonly value: T };
-/** `silent`: hosts that may have it, too. */
-type Search = { readonly found: readonly Placed<Template>[]; readonly silent: readonly Host[] };
 
 export type Exchange = {
   readonly request: IncomingMessage;
@@ -74,11 +54,11 @@ export type E2bTemplatesDeps = {
 
 export class E2bTemplates {
   readonly #deps: E2bTemplatesDeps;
-  /** Hosts by the ids of templates, the oldest first. Hosts check keys themselves. */
-  readonly #known = new Map<string, string>();
+  readonly #search: TemplateSearch;
 
   constructor(deps: E2bTemplatesDeps) {
     this.#deps = deps;
+    this.#search = new TemplateSearch(deps);
   }
 
   /** A path of templates. RefusedCaller; E2bError; AppError. */
@@ -91,7 +71,7 @@ export class E2bTemplates {
     if (isRead && LIST.test(plain)) return await listTemplates(this.#deps.hosts, exchange);
     if (plain === TAGS) return await this.#changeTags(exchange);
     const id = toText((BEGIN.exec(plain) ?? FILES.exec(plain) ?? ONE.exec(plain))?.[1]);
-    const host = await this.#hostOf(request, id);
+    const host = await this.#hostOf(request, id, OF_BUILD.exec(plain)?.[1]);
     if (method === 'POST' && BEGIN.test(plain))
       return answer(
         response,
@@ -107,37 +87,19 @@ export class E2bTemplates {
     if (typeof text !== 'string') return undefined;
     const any = { vcpus: DEFAULT_VCPUS, memoryMib: DEFAULT_MEMORY_MIB };
     if (PROFILES.has(text)) return any;
-    const [built] = await this.#findBuilds(request, text);
-    if (built !== undefined) {
-      const { vcpus, memoryMib } = built.value;
-      return { vcpus, memoryMib, on: built.host.name };
-    }
+    const built = this.#search.toCreate(await this.#search.findBuilds(request, text));
+    if (built !== undefined) return built;
     const located = await this.#locate(request, text);
     if (located === undefined) return SNAPSHOT_ID.test(text) ? undefined : any;
     const { host, vcpus, memoryMib } = located;
     return { vcpus, memoryMib, on: host.name };
   }
 
-  /** The newest first; none for the name of no template. E2bError 404 for an unknown tag; else as `#assertKnown`. */
-  async #findBuilds(request: IncomingMessage, text: string): Promise<readonly Placed<Build>[]> {
-    const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
-    if (wanted === undefined) return [];
-    const { found: all, silent } = await this.#search(request, wanted.name);
-    const builds = all.flatMap(({ host, value }) => value.builds.map((each) => ({ host, value: each })));
-    const { tag = DEFAULT_TAG } = wanted;
-    const tagged = byAge(builds.filter(({ value }) => value.tags.includes(tag)));
-    if (tagged.length > 0) return tagged;
-    if (builds.length > 0)
-      throw new E2bError(404, `template '${wanted.name}' has no build with the tag ${tag}`);
-    await this.#assertKnown(request, text, silent);
-    return [];
-  }
-
   /** Of a build: on its host an unknown name could be that of an image. Resolves with the host. E2bError 409. */
   async #assertSource({ request }: Exchange, host: Host, { value }: JsonBody): Promise<Host> {
     const text = value?.fromTemplate;
     if (typeof text !== 'string' || PROFILES.has(text)) return host;
-    const builds = await this.#findBuilds(request, text);
+    const builds = await this.#search.findBuilds(request, text);
     const [newest] = builds;
     if (newest === undefined || builds.some((each) => each.host.name === host.name)) return host;
     const where = `the template ${text} is on the host ${newest.host.name}, and this build on ${host.name}`;
@@ -145,19 +107,20 @@ export class E2bTemplates {
   }
 
   /** Of a template, by its id or name, or of a snapshot; another one says that there is none. */
-  async #hostOf(request: IncomingMessage, text: string): Promise<Host> {
+  async #hostOf(request: IncomingMessage, text: string, buildId = ''): Promise<Host> {
     const { hosts } = this.#deps;
-    const known = this.#holderOf(text);
-    if (known?.doors.e2b !== undefined) return known;
+    const known = this.#search.holderOf(buildId);
+    if (known?.doors.e2b !== undefined && known.isReady) return known;
     const wanted = SNAPSHOT_ID.test(text) ? undefined : readName(text);
     if (wanted !== undefined) {
-      const { found: all, silent } = await this.#search(request, wanted.name);
+      const { found: all, silent } = await this.#search.search(request, wanted.name);
       const tagged = all.filter(({ value }) =>
         value.builds.some(({ tags }) => tags.includes(wanted.tag ?? '')),
       );
-      const [newest] = byAge(tagged.length > 0 ? tagged : all);
+      const [newest] = byUse(tagged.length > 0 ? tagged : all, buildId);
+      if (newest?.value.runs.includes(buildId)) this.#search.remember(buildId, newest.host);
       if (newest !== undefined) return newest.host;
-      await this.#assertKnown(request, text, silent);
+      await this.#search.assertKnown(request, text, silent);
     }
     return (await this.#locate(request, text))?.host ?? hosts.any();
   }
@@ -165,53 +128,8 @@ export class E2bTemplates {
   /** A snapshot and its host. RefusedCaller; else as `#assertKnown`. */
   async #locate(request: IncomingMessage, text: string) {
     const { located, silent } = await this.#deps.hosts.locate(request, text);
-    if (located === undefined) await this.#assertKnown(request, text, silent);
+    if (located === undefined) await this.#search.assertKnown(request, text, silent);
     return located;
-  }
-
-  /** RefusedCaller. */
-  async #search(request: IncomingMessage, idOrName: string): Promise<Search> {
-    const { hosts, seal } = this.#deps;
-    const path = `/sandboxd/templates/${encodeURIComponent(idOrName)}`;
-    const serving = hosts.hosts().filter(({ doors }) => doors.e2b !== undefined);
-    const asked = await hosts.ask(request, path, serving, writeQuestion(path, seal));
-    const all = asked.map(({ host, found: answered }) => ({ host, template: readTemplate(answered) }));
-    const placed = all.flatMap(({ host, template }) => (template ? [{ host, value: template }] : []));
-    for (const { host, value } of placed)
-      if (placed.filter((each) => each.value.id === value.id).length === 1) this.#remember(value.id, host);
-    return {
-      found: placed.filter(({ host, value }) => (this.#holderOf(value.id) ?? host).name === host.name),
-      silent: all.filter(({ template }) => template === undefined).map(({ host }) => host),
-    };
-  }
-
-  /**
-   * Nothing else may take the place of what a host has that does not answer, such as an image of that name. AppError
-   * upstream, unless the name is that of a profile, which no template has.
-   */
-  async #assertKnown(request: IncomingMessage, text: string, [silent]: readonly Host[]): Promise<void> {
-    if (silent === undefined || PROFILES.has(text)) return;
-    const { hosts } = this.#deps;
-    const asked = await hosts.ask(request, `/templates/aliases/${encodeURIComponent(text)}`);
-    const isNamed = ({ found: answered }: (typeof asked)[number]): boolean =>
-      answered?.answer.statusCode === 200 && readAnswer(requested, answered) !== undefined;
-    if (asked.some(isNamed)) return;
-    throw new AppError(
-      'upstream',
-      `the host ${silent.name} does not answer, and may have the template or snapshot ${text}`,
-    );
-  }
-
-  #holderOf(id: string): Host | undefined {
-    return this.#deps.map.host(this.#known.get(id) ?? '');
-  }
-
-  /** Templates do not move: no host takes the id of one that another has. */
-  #remember(id: string, { name }: Host): void {
-    if (!TEMPLATE_ID.test(id) || (this.#holderOf(id)?.name ?? name) !== name) return;
-    this.#known.delete(id);
-    if (this.#known.size >= MAX_KNOWN) this.#known.delete(this.#known.keys().next().value ?? '');
-    this.#known.set(id, name);
   }
 
   /** Where the template is already, unless that host takes nothing new; else every gateway chooses the same host. */
@@ -221,8 +139,8 @@ export class E2bTemplates {
       .hosts()
       .filter(({ doors, isReady, isCordoned }) => doors.e2b !== undefined && isReady && isCordoned !== true);
     const names = new Set(usable.map((host) => host.name));
-    const { found: all } = await this.#search(request, name);
-    const [known] = byAge(all.filter(({ host }) => names.has(host.name)));
+    const { found: all } = await this.#search.search(request, name);
+    const [known] = byUse(all.filter(({ host }) => names.has(host.name)));
     if (known !== undefined) return known.host;
     const { tenant = '' } = await hosts.find(request, AbortSignal.timeout(FIND_MS));
     return chooseByKey(usable, `${tenant} ${name}`);
@@ -236,8 +154,10 @@ export class E2bTemplates {
       chosen = name === undefined ? this.#deps.hosts.any() : await this.#choose(request, name);
       return chosen;
     });
-    if (made.answer.statusCode === 202 && chosen !== undefined)
-      this.#remember(readAnswerOf(requested, chosen, made).templateID, chosen);
+    if (made.answer.statusCode === 202 && chosen !== undefined) {
+      const { templateID, buildID = '' } = readAnswerOf(requested, chosen, made);
+      for (const id of [templateID, buildID]) this.#search.remember(id, chosen);
+    }
     answer(response, made);
   }
 
@@ -287,20 +207,6 @@ export class E2bTemplates {
     const { hosts, connections } = this.#deps;
     await pass({ request, response, host: hosts.doorOf(host), path }, connections);
   }
-}
-
-/** The newest first. */
-function byAge<T extends { readonly createdAtMs: number }>(all: readonly Placed<T>[]): Placed<T>[] {
-  return all.toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs);
-}
-
-/** Null: the host has none. Undefined: it does not say. */
-function readTemplate(answered: HostAnswer | undefined): Template | null | undefined {
-  const { statusCode = 500 } = answered?.answer ?? {};
-  if (statusCode === 404) return null;
-  if (answered === undefined || statusCode !== 200) return undefined;
-  const data = readAnswer(found, answered);
-  return data && (data.template ?? null);
 }
 
 /** Hosts refuse what is not text. */
