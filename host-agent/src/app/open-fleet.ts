@@ -6,9 +6,12 @@ import { cpus } from 'node:os';
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
   CLIENT_HEADER,
+  type CordonRecord,
+  CordonRequests,
   type Doors,
   FleetSeal,
   ForeignPods,
+  forgetCordon,
   type IdentityRecord,
   isForBootstrap,
   isQuestion,
@@ -39,6 +42,10 @@ const MIB = 2 ** 20;
 const MAX_SNAPSHOT_HOLDINGS = 120;
 /** Key of this installation’s id in its table. */
 const INSTANCE = 'instance';
+/** Of the name of its node, in the same table: for commands that do not know whether the daemon has joined. */
+const NODE = 'node';
+export const FLEET_HOST_TABLE = 'fleet_host';
+export const CORDON_TABLE = 'fleet_cordon';
 
 export type FleetDeps = {
   readonly store: Store;
@@ -49,6 +56,8 @@ export type FleetDeps = {
   readonly limits: Config['limits'];
   readonly keys: PodDeps['keys'];
 };
+
+type HostRecord = { readonly id: string };
 
 type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
 
@@ -66,12 +75,16 @@ export type OpenedFleet = {
 /** AppError invalid_argument for a kubeconfig or secret that cannot be used. */
 export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
   const { fleet, admission, dataDir, tls } = config;
+  const hostRecords = deps.store.table<HostRecord>(FLEET_HOST_TABLE);
   if (fleet === undefined)
     return {
       placement: ANY_PLACE,
       clientOf: () => undefined,
       isQuestion: () => false,
-      join: async () => undefined,
+      join: async () => {
+        await hostRecords.remove(NODE);
+        await forgetCordon(deps.store.table(CORDON_TABLE));
+      },
       stop: async () => undefined,
     };
   const identity = openIdentity(fleet, deps, log);
@@ -85,6 +98,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
+  let cordons: CordonRequests | undefined;
   const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
     const opened = new ForeignPods({
       ...{ client, seal, log, node: fleet.name, namespace: fleet.namespace, range: wanted.range },
@@ -110,6 +124,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';
     const url = new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`);
+    await hostRecords.put(NODE, { id: fleet.name });
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
@@ -125,6 +140,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
     else if (deps.store.table<PodRecord>(PODS_TABLE).all().length > 0)
       log.error('pods of others run here, and without --pods-key they are not followed');
+    // Also before this host has an identity: a request has an answer then.
+    cordons = openCordons(agent, deps, log);
     if (identity === undefined) return agent.start();
     identity.start();
     void identity.found().then(() => agent?.start());
@@ -132,12 +149,35 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   const stop = async (): Promise<void> => {
     await identity?.close();
     await pods?.stop();
+    const answered = cordons?.stop();
     await agent?.stop();
+    await answered;
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
   const isAsked: OpenedFleet['isQuestion'] = (request) => isQuestion(request, seal);
   return { placement, clientOf, isQuestion: isAsked, join, stop };
+}
+
+/** Answers `sandboxd drain`. */
+export function openCordons(
+  agent: NodeAgent,
+  { store, sandboxes }: Pick<FleetDeps, 'store' | 'sandboxes'>,
+  log: AppContext['log'],
+): CordonRequests {
+  const opened = new CordonRequests({
+    records: store.table<CordonRecord>(CORDON_TABLE),
+    assertPossible: (isCordoned) => isCordoned && sandboxes.moves.drain.assertPossible(),
+    setCordoned: (isCordoned) => agent.setCordoned(isCordoned),
+    log,
+  });
+  opened.start();
+  return opened;
+}
+
+/** The name of the node of a host whose daemon has joined a fleet. */
+export function findNodeName(store: Store): string | undefined {
+  return store.table<HostRecord>(FLEET_HOST_TABLE).latest(NODE)?.id;
 }
 
 /** The status of a pod has addresses only. */
@@ -205,8 +245,7 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     prefetched: () => sandboxes.moves.prefetches?.ids() ?? [],
     forgetPrefetch: async (id) => await sandboxes.moves.prefetches?.forget(id),
     setDraining: async (isDraining) => {
-      if (isDraining) await sandboxes.moves.drain.begin();
-      else if (sandboxes.moves.drain.isOn) await sandboxes.moves.drain.cancel();
+      await (isDraining ? sandboxes.moves.drain.want() : sandboxes.moves.drain.cancel());
     },
     subscribe: (listener) => {
       sandboxes.moves.departures?.subscribe(listener);
@@ -235,7 +274,7 @@ function readImageHoldings(images: FleetDeps['images']): string[] {
 
 /** Two hosts cannot be one node, also not those that were copied before their first start. */
 async function readInstance(store: Store): Promise<string> {
-  const table = store.table<{ readonly id: string }>('fleet_host');
+  const table = store.table<HostRecord>(FLEET_HOST_TABLE);
   const known = table.get(INSTANCE);
   if (known !== undefined) return known.id;
   const id = randomUUID();

@@ -103,6 +103,11 @@ export class NodeAgent implements Placement {
     return this.#registration.isFenced;
   }
 
+  /** Cordons the Node of this host, or uncordons it. AppError, also when the API server refuses. */
+  setCordoned(isCordoned: boolean): Promise<void> {
+    return this.#registration.setCordoned(isCordoned);
+  }
+
   async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
     const { places, kind, namespace } = this.#read(header, tenant, count);
     if (kind === 'held') return this.#admitHeld(places);

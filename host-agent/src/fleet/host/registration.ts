@@ -20,6 +20,7 @@ import {
   writeUnplaced,
 } from '../kubernetes/unplaced.ts';
 import type { FleetSeal } from '../seal.ts';
+import { NodeCordon } from './node-cordon.ts';
 import { UnplacedPost } from './unplaced-post.ts';
 
 const INSTANCE = 'sandboxd.dev/instance';
@@ -75,11 +76,17 @@ export class Registration {
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #postedAtMs = Number.NEGATIVE_INFINITY;
   #reported = '';
-  #isCordoned: boolean | undefined;
+  readonly #cordon: NodeCordon;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
     this.#first.promise.catch(() => undefined);
+    this.#cordon = new NodeCordon({
+      ...options,
+      signal: this.#stop.signal,
+      nodeUid: () => this.#nodeUid,
+      findNode: () => this.#findNode(),
+    });
     this.#unplacedPost = new UnplacedPost({
       read: () => options.readUnplaced(this.#nodeUid),
       posted: () => this.#unplaced,
@@ -135,6 +142,11 @@ export class Registration {
     if (this.#nodeUid !== undefined) this.#unplacedPost.note();
   }
 
+  /** Cordons the Node, or uncordons it, and does what follows. Rejects when that is not done. */
+  setCordoned(isCordoned: boolean): Promise<void> {
+    return this.#cordon.set(isCordoned);
+  }
+
   async #run(): Promise<void> {
     const { log, renewMs = RENEW_MS } = this.#options;
     const { signal } = this.#stop;
@@ -173,23 +185,8 @@ export class Registration {
       this.#postedAtMs = atMs;
     }
     this.#renewedAtMs = atMs;
-    await this.#readCordon();
+    await this.#cordon.follow();
     this.#first.resolve(this.#nodeUid ?? '');
-  }
-
-  /** What fails is tried at the next renewal. */
-  async #readCordon(): Promise<void> {
-    try {
-      const isCordoned = readNode(await this.#findNode())?.spec.unschedulable;
-      if (isCordoned === undefined || isCordoned === this.#isCordoned) return;
-      await this.#options.onCordon(isCordoned);
-      this.#isCordoned = isCordoned;
-    } catch (error) {
-      this.#options.log.warn(
-        { reason: toError(error).message },
-        'cannot follow whether this node is cordoned',
-      );
-    }
   }
 
   /** Once, though several need it. */
