@@ -82,8 +82,10 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
       clientOf: () => undefined,
       isQuestion: () => false,
       join: async () => {
-        await hostRecords.remove(NODE);
+        // It was in one before.
+        if (hostRecords.get(NODE) === undefined) return;
         await forgetCordon(deps.store.table(CORDON_TABLE));
+        await hostRecords.remove(NODE);
       },
       stop: async () => undefined,
     };

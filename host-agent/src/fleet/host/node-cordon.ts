@@ -2,7 +2,7 @@
 // `kubectl cordon`, `kubectl drain` and `sandboxd drain` are one.
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { AppError, toError } from '../../lib/errors.ts';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { NODES, readNode } from '../kube/objects.ts';
 
@@ -54,7 +54,9 @@ export class NodeCordon {
     };
     await this.#turns.add(write).catch((cause: unknown) => {
       const what = `the node ${name} is not ${isCordoned ? 'cordoned' : 'uncordoned'}`;
-      throw new AppError('upstream', `${what}: ${toError(cause).message}`, { cause });
+      // Without an answer it may be; then the next renewal sees it.
+      const sure = isAppError(cause) && cause.code === 'upstream' ? ', as far as this host knows' : '';
+      throw new AppError('upstream', `${what}${sure}: ${toError(cause).message}`, { cause });
     });
   }
 
