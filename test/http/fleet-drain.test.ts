@@ -1,9 +1,10 @@
 // `sandboxd drain` on a host of a fleet: it cordons the node of the host, which `kubectl` sees and may undo.
 import { spawn } from 'node:child_process';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
 import { CORDON_TABLE } from '../../host-agent/src/app/open-fleet.ts';
 import { askCordon, type CordonRecord, readCordon } from '../../host-agent/src/fleet/index.ts';
+import { Store } from '../../host-agent/src/store/store.ts';
 import { runCommand } from '../support/command.ts';
 import { ask, type Fleet, type FleetHost } from '../support/fleet/fleet.ts';
 import { startMovingFleet } from '../support/fleet/moves.ts';
@@ -150,9 +151,11 @@ t.test('a command that is interrupted, and a daemon that is killed, do not end i
   await until(() => progressOf(a).state === 'drained', 'drained');
   t.match(await drain(a, '--cancel'), { code: 0, stdout: 'off\n' });
   await until(runsAt(a), 'they run');
-  // The daemon ends before it has seen what was asked.
-  await askCordon(recordsOf(a), true);
+  // The daemon has ended before it could see what was asked.
   await a.crash();
+  const registry = await Store.open(join(home.dataDir, 'state.lmdb'));
+  await askCordon(registry.table<CordonRecord>(CORDON_TABLE), true);
+  await registry.close();
   t.equal(isCordoned(fleet, 'h0'), false);
   const again = await host('h0', { home });
   await until(() => isCordoned(fleet, 'h0') && progressOf(again).state === 'drained', 'drained');
@@ -161,6 +164,41 @@ t.test('a command that is interrupted, and a daemon that is killed, do not end i
   const last = await host('h0', { home });
   t.match(await drain(last, '--cancel'), { code: 0, stdout: 'off\n' });
   await until(runsAt(last), 'they run');
+});
+
+/** As `kubectl drain` does without a budget. */
+function evictAll(fleet: Fleet): void {
+  const evicted = { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI' };
+  for (const pod of podsOf(fleet)) {
+    const { namespace = '', name } = pod.metadata;
+    const conditions = [...(pod.status?.conditions ?? []), evicted];
+    fleet.api.objects.change('pods', pod, { status: { conditions } });
+    fleet.api.objects.delete('pods', namespace, name, 0);
+  }
+}
+
+t.test('evicted sandboxes of a cordoned node go on at another host', async (t) => {
+  const { fleet, host, cordon, a, url, ids, idsOf, runsAt } = await start(t);
+  const b = await host('h1');
+  await fleet.ready(2);
+  // Before the host has seen the cordon.
+  cordon('h0');
+  evictAll(fleet);
+  const answers = new Set<number>();
+  for (const isOver = runsAt(b); !isOver(); )
+    answers.add((await ask(url, 'GET', `/sandboxes/${ids[0]}`)).status);
+  t.ok(
+    [...answers].every((status) => status === 200 || status === 503),
+    [...answers].join(),
+  );
+  t.same(idsOf(b).sort(), ids);
+  await until(() => podsOf(fleet).length === 2 && idsOf(a).length === 0, 'one place each');
+});
+
+t.test('an eviction from a node that is not cordoned is a delete', async (t) => {
+  const { fleet, a, idsOf } = await start(t);
+  evictAll(fleet);
+  await until(() => idsOf(a).length === 0 && podsOf(fleet).length === 0, 'they have ended');
 });
 
 t.test('a host goes on to renew its lease while it waits to be drained again', async (t) => {

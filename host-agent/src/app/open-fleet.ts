@@ -249,6 +249,7 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     setDraining: async (isDraining) => {
       await (isDraining ? sandboxes.moves.drain.want() : sandboxes.moves.drain.cancel());
     },
+    isDraining: () => sandboxes.moves.drain.isWanted,
     subscribe: (listener) => {
       sandboxes.moves.departures?.subscribe(listener);
       return events.subscribe((event) => {

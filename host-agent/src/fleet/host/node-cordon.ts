@@ -31,14 +31,23 @@ export class NodeCordon {
     this.#deps = deps;
   }
 
-  /** Reads it. What fails is tried at the next renewal. */
+  /** What fails is tried at the next renewal. */
   async follow(): Promise<void> {
-    const { findNode, log } = this.#deps;
-    try {
-      await this.#turns.add(async () => this.#use(await findNode()));
-    } catch (error) {
-      log.warn({ reason: toError(error).message }, 'cannot follow whether this node is cordoned');
-    }
+    await this.read().catch((error: unknown) => this.#warn(error));
+  }
+
+  /** The Node as it is now, which is followed. Rejects when it cannot be read. */
+  async read(): Promise<unknown> {
+    return await this.#turns.add(async () => {
+      const node = await this.#deps.findNode();
+      await this.#use(node).catch((error: unknown) => this.#warn(error));
+      return node;
+    });
+  }
+
+  #warn(error: unknown): void {
+    const reason = toError(error).message;
+    this.#deps.log.warn({ reason }, 'cannot follow whether this node is cordoned');
   }
 
   /** Writes it. AppError with the name of the Node, also when the API server refuses. */

@@ -117,12 +117,12 @@ export class Registration {
   }
 
   /**
-   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned. Rejects
-   * while the API server does not answer.
+   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned; whether
+   * it is cordoned is followed, too. Rejects while the API server does not answer.
    */
   async confirmNode(): Promise<boolean> {
     const known = this.#nodeUid;
-    if (readNode(await this.#findNode())?.metadata.uid === known) return true;
+    if (readNode(await this.#cordon.read())?.metadata.uid === known) return true;
     await this.#ensureNode();
     return this.#nodeUid === known;
   }
@@ -145,6 +145,11 @@ export class Registration {
   /** Cordons the Node, or uncordons it, and does what follows. Rejects when that is not done. */
   setCordoned(isCordoned: boolean): Promise<void> {
     return this.#cordon.set(isCordoned);
+  }
+
+  /** Rejects when they do not hear. */
+  async postUnplaced(): Promise<void> {
+    await this.#unplacedPost.post();
   }
 
   async #run(): Promise<void> {
