@@ -79,6 +79,7 @@ t.test('the node is cordoned, all go on at another host, and a cancel uncordons 
   const b = await host('h1');
   await fleet.ready(2);
   const done = await drain(a);
+  t.comment(done.stderr);
   t.match(done, { code: 0, stdout: /^drained\n/, stderr: / moved/ });
   t.equal(isCordoned(fleet, 'h0'), true);
   t.equal(readCordon(recordsOf(a)), undefined, 'the node alone says it');
