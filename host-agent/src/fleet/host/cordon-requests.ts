@@ -1,6 +1,6 @@
-// What `sandboxd drain` asks of a host of a fleet, in the registry that its daemon follows: that its Node is cordoned, or
-// uncordoned. A request is carried out once, also by a daemon that starts later, or refused with a reason; then the Node
-// alone says what holds.
+// What `sandboxd drain` asks of a host of a fleet, in the registry that its daemon follows: that its Node is cordoned,
+// or uncordoned. A request is carried out once, also by a daemon that starts later, or refused with a reason; then the
+// Node alone says what holds.
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 import type { Table } from '../../store/store.ts';

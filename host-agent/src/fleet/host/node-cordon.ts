@@ -1,5 +1,5 @@
-// Whether the Node of this host is cordoned (`spec.unschedulable`). That alone says whether the host is drained, so that
-// `kubectl cordon`, `kubectl drain` and `sandboxd drain` are one.
+// Whether the Node of this host is cordoned (`spec.unschedulable`). That alone says whether the host is drained, so
+// that `kubectl cordon`, `kubectl drain` and `sandboxd drain` are one.
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
