@@ -1,6 +1,6 @@
 // What the fleet relies on in a control plane of Kubernetes. It runs against the stand-in, and with KUBE (a kubeconfig)
 // against a real one: so the stand-in stays what it stands for.
-import { randomBytes, X509Certificate } from 'node:crypto';
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { FleetKeys } from '../../host-agent/src/fleet/index.ts';
@@ -213,6 +213,7 @@ t.test('a host with an identity of its own may change what is its own', async (t
   aheadMs = 0;
 
   const [own, other] = one!.daemon.manager.find(kept) === undefined ? [two!, one!] : [one!, two!];
+  const ownNode = `/api/v1/nodes/${own.name}`;
   const status = { status: { phase: 'Failed' } };
   const lease = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
   const labels = { 'node-restriction.kubernetes.io/a': 'b' };
@@ -220,12 +221,13 @@ t.test('a host with an identity of its own may change what is its own', async (t
   for (const [what, host, method, path, body] of [
     ['status of another’s pod', other, 'PATCH', `${pathOf(kept)}/status`, status],
     ['another’s pod', other, 'DELETE', pathOf(kept), undefined],
-    ['another’s Node', other, 'PATCH', `/api/v1/nodes/${own.name}`, { metadata: { labels: { a: 'b' } } }],
-    ['status of another’s Node', other, 'PATCH', `/api/v1/nodes/${own.name}/status`, status],
+    ['another’s Node', other, 'PATCH', ownNode, { metadata: { labels: { a: 'b' } } }],
+    ['status of another’s Node', other, 'PATCH', `${ownNode}/status`, status],
     ['another’s Lease', other, 'PATCH', `${lease}/${own.name}`, { spec: { holderIdentity: 'x' } }],
     ['its pod, beside the status', own, 'PATCH', pathOf(kept), { metadata: { finalizers: null } }],
-    ['its Node’s taints', own, 'PATCH', `/api/v1/nodes/${own.name}`, { spec: { taints: [] } }],
-    ['reserved labels', own, 'PATCH', `/api/v1/nodes/${own.name}`, { metadata: { labels } }],
+    ['whether another is cordoned', other, 'PATCH', ownNode, { spec: { unschedulable: true } }],
+    ['its Node’s taints', own, 'PATCH', ownNode, { spec: { taints: [] } }],
+    ['reserved labels', own, 'PATCH', ownNode, { metadata: { labels } }],
     ['another Node', own, 'POST', '/api/v1/nodes', { metadata: { name: `c-own-${RUN}` } }],
     ['a pod', own, 'POST', `/api/v1/namespaces/${namespace}/pods`, clusterPod],
     ['all pods', own, 'GET', '/api/v1/pods', undefined],
@@ -238,6 +240,14 @@ t.test('a host with an identity of its own may change what is its own', async (t
     const error = await host.client.request(request).catch((refused: unknown) => refused);
     t.ok(isRefusal(error, 403), `${what}: ${String(error)}`);
   }
+  const patch = { method: 'PATCH', path: ownNode, patch: 'merge' } as const;
+  for (const unschedulable of [true, null]) {
+    const node = await own.client.request({ ...patch, body: { spec: { unschedulable } } });
+    t.match(node, { spec: { unschedulable: unschedulable ?? undefined } }, 'it is cordoned by itself');
+  }
+  const elsewhere = { metadata: { uid: randomUUID() }, spec: { unschedulable: true } };
+  const stale = await own.client.request({ ...patch, body: elsewhere }).catch((refused: unknown) => refused);
+  t.ok(isRefusal(stale, 409), 'a Node of that name that is another one');
   const all = { method: 'GET', path: `/api/v1/namespaces/${namespace}/pods` } as const;
   const listed = async (host: typeof own, node: string): Promise<unknown> => {
     const fieldSelector = `spec.nodeName=${node},metadata.name=${kept.replace('_', '-')}`;

@@ -130,6 +130,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     answers: new MemoryAnswers(),
     engine: () => ENGINE,
     readCapacity: async () => CAPACITY,
+    readDrain: () => ({ state: 'off' as const, moved: 0, sandboxes: [] }),
     listUnbakedProfiles: async () => [],
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),

@@ -116,6 +116,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
     engine: () => ENGINE,
     checkHost: async () => HOST_REPORT,
     readCapacity: async () => CAPACITY,
+    readDrain: () => ({ state: 'off', moved: 0, sandboxes: [] }),
     listProfiles: async () => [
       {
         name: 'base',

@@ -5,6 +5,22 @@ import { engineState } from './meta.ts';
 
 export const HOST_STATES = ['ready', 'not-ready', 'unreachable'] as const;
 
+const drain = z
+  .object({
+    state: z
+      .enum(['draining', 'drained'])
+      .describe('drained: nothing is left to send; what is offered goes on when another host takes it'),
+    since: dateTime('when it began'),
+    moved: count('sandboxes that other hosts have by now, since its daemon started'),
+    offered: count('in the snapshot store, and no other host has them yet'),
+    left: count('not sent yet'),
+    stays: count('that cannot leave, such as those whose VM has ended'),
+    seconds_left: count(
+      'until the rest is offered, by the pace until now; absent before the first',
+    ).optional(),
+  })
+  .describe('how far the host is that is being emptied; absent while it is not, and from earlier versions');
+
 export const host = z
   .object({
     name: word('name of the host in its fleet; of a daemon alone, the name of its machine'),
@@ -27,6 +43,7 @@ export const host = z
     sandboxes: count('its sandboxes, paused ones included').optional(),
     max_sandboxes: count('how many it may have').optional(),
     places: count('at the gateway of a fleet: sandboxes that have their place there').optional(),
+    drain: drain.optional(),
   })
   .describe('a host');
 

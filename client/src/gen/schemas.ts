@@ -69,6 +69,29 @@ export interface components {
             readonly max_sandboxes?: number;
             /** @description at the gateway of a fleet: sandboxes that have their place there */
             readonly places?: number;
+            /** @description how far the host is that is being emptied; absent while it is not, and from earlier versions */
+            readonly drain?: {
+                /**
+                 * @description drained: nothing is left to send; what is offered goes on when another host takes it
+                 * @enum {string}
+                 */
+                readonly state: "draining" | "drained";
+                /**
+                 * Format: date-time
+                 * @description when it began
+                 */
+                readonly since: string;
+                /** @description sandboxes that other hosts have by now, since its daemon started */
+                readonly moved: number;
+                /** @description in the snapshot store, and no other host has them yet */
+                readonly offered: number;
+                /** @description not sent yet */
+                readonly left: number;
+                /** @description that cannot leave, such as those whose VM has ended */
+                readonly stays: number;
+                /** @description until the rest is offered, by the pace until now; absent before the first */
+                readonly seconds_left?: number;
+            };
         };
         /** @description the hosts */
         readonly HostList: {

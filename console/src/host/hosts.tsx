@@ -6,6 +6,8 @@ import { usePolled } from '../parts/use-polled.ts';
 import { permits } from '../session/policy.ts';
 import { useSession } from '../session/use-session.ts';
 
+type Drain = NonNullable<HostInfo['drain']>;
+
 const ROUND_MS = 5000;
 const TONES = { ready: 'good', 'not-ready': 'busy', unreachable: 'bad' } as const;
 
@@ -50,8 +52,19 @@ export function Hosts() {
   );
 }
 
+function toText({ state, left, offered, moved, seconds_left: seconds }: Drain): string {
+  const parts = [
+    toVisible(state),
+    ...(left > 0 ? [`${left} left`] : []),
+    ...(offered > 0 ? [`${offered} offered`] : []),
+    `${moved} moved`,
+    ...(seconds === undefined ? [] : [`about ${seconds} s`]),
+  ];
+  return parts.join(', ');
+}
+
 function Row({ host }: { readonly host: HostInfo }) {
-  const { name, state, reason, places = 0, sandboxes = places, max_sandboxes: max } = host;
+  const { drain, name, state, reason, places = 0, sandboxes = places, max_sandboxes: max } = host;
   const { memory_promised_bytes: promised, memory_bytes: memory, disk_free_bytes: free } = host;
   return (
     <tr>
@@ -61,6 +74,7 @@ function Row({ host }: { readonly host: HostInfo }) {
       </td>
       <td>
         <span class={`tag tag-${TONES[state] ?? 'plain'}`}>{toVisible(state)}</span>
+        {drain !== undefined && <p class="faint">{toText(drain)}</p>}
       </td>
       <td class="number">
         {sandboxes}

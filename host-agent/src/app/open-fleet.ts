@@ -6,9 +6,12 @@ import { cpus } from 'node:os';
 import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import {
   CLIENT_HEADER,
+  type CordonRecord,
+  CordonRequests,
   type Doors,
   FleetSeal,
   ForeignPods,
+  forgetCordon,
   type IdentityRecord,
   isForBootstrap,
   isQuestion,
@@ -41,6 +44,10 @@ const MIB = 2 ** 20;
 const MAX_SNAPSHOT_HOLDINGS = 120;
 /** Key of this installation’s id in its table. */
 const INSTANCE = 'instance';
+/** Of the name of its node, in the same table: for commands that do not know whether the daemon has joined. */
+const NODE = 'node';
+export const FLEET_HOST_TABLE = 'fleet_host';
+export const CORDON_TABLE = 'fleet_cordon';
 
 export type FleetDeps = {
   readonly store: Store;
@@ -51,6 +58,8 @@ export type FleetDeps = {
   readonly limits: Config['limits'];
   readonly keys: KeyRegistry;
 };
+
+type HostRecord = { readonly id: string };
 
 type Listeners = { readonly [door in keyof Doors]: ListenAddress | undefined };
 
@@ -68,12 +77,18 @@ export type OpenedFleet = {
 /** AppError invalid_argument for a kubeconfig or secret that cannot be used. */
 export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
   const { fleet, admission, dataDir, tls } = config;
+  const hostRecords = deps.store.table<HostRecord>(FLEET_HOST_TABLE);
   if (fleet === undefined)
     return {
       placement: ANY_PLACE,
       clientOf: () => undefined,
       isQuestion: () => false,
-      join: async () => undefined,
+      join: async () => {
+        // It was in one before.
+        if (hostRecords.get(NODE) === undefined) return;
+        await forgetCordon(deps.store.table(CORDON_TABLE));
+        await hostRecords.remove(NODE);
+      },
       stop: async () => undefined,
     };
   const identity = openIdentity(fleet, deps, log);
@@ -89,6 +104,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   const sharedKeys = new SharedKeys({ client, seal, namespace, keys: deps.keys, log });
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
+  let cordons: CordonRequests | undefined;
   const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
     const opened = new ForeignPods({
       ...{ client, seal, log, node: fleet.name, namespace: fleet.namespace, range: wanted.range },
@@ -114,6 +130,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   const join: OpenedFleet['join'] = async (listen, { ingress, e2b }) => {
     const scheme = tls === undefined ? 'http' : 'https';
     const url = new URL(fleet.url ?? `${scheme}://${formatListen(listen)}`);
+    await hostRecords.put(NODE, { id: fleet.name });
     agent = new NodeAgent({
       ...{ client, seal, readCapacity, name: fleet.name, namespace: fleet.namespace, log },
       instance: await readInstance(deps.store),
@@ -129,6 +146,8 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
     if (fleet.pods !== undefined) pods = openPods(agent, fleet.pods, url);
     else if (deps.store.table<PodRecord>(PODS_TABLE).all().length > 0)
       log.error('pods of others run here, and without --pods-key they are not followed');
+    // Also before this host has an identity: a request has an answer then.
+    cordons = openCordons(agent, deps, log);
     const start = (): void => {
       agent?.start();
       sharedKeys.start();
@@ -140,12 +159,35 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   const stop = async (): Promise<void> => {
     await identity?.close();
     await pods?.stop();
+    const answered = cordons?.stop();
     await Promise.all([agent?.stop(), sharedKeys.close()]);
+    await answered;
     client.close();
   };
   const clientOf: OpenedFleet['clientOf'] = ({ headers }) => readClientHeader(headers[CLIENT_HEADER], seal);
   const isAsked: OpenedFleet['isQuestion'] = (request) => isQuestion(request, seal);
   return { placement, clientOf, isQuestion: isAsked, join, stop };
+}
+
+/** Answers `sandboxd drain`. */
+export function openCordons(
+  agent: NodeAgent,
+  { store, sandboxes }: Pick<FleetDeps, 'store' | 'sandboxes'>,
+  log: AppContext['log'],
+): CordonRequests {
+  const opened = new CordonRequests({
+    records: store.table<CordonRecord>(CORDON_TABLE),
+    assertPossible: (isCordoned) => isCordoned && sandboxes.moves.drain.assertPossible(),
+    setCordoned: (isCordoned) => agent.setCordoned(isCordoned),
+    log,
+  });
+  opened.start();
+  return opened;
+}
+
+/** The name of the node of a host whose daemon has joined a fleet. */
+export function findNodeName(store: Store): string | undefined {
+  return store.table<HostRecord>(FLEET_HOST_TABLE).latest(NODE)?.id;
 }
 
 /** The status of a pod has addresses only. */
@@ -213,9 +255,9 @@ export function toLocal({ sandboxes, events }: Pick<FleetDeps, 'sandboxes' | 'ev
     prefetched: () => sandboxes.moves.prefetches?.ids() ?? [],
     forgetPrefetch: async (id) => await sandboxes.moves.prefetches?.forget(id),
     setDraining: async (isDraining) => {
-      if (isDraining) await sandboxes.moves.drain.begin();
-      else if (sandboxes.moves.drain.isOn) await sandboxes.moves.drain.cancel();
+      await (isDraining ? sandboxes.moves.drain.want() : sandboxes.moves.drain.cancel());
     },
+    isDraining: () => sandboxes.moves.drain.isWanted,
     subscribe: (listener) => {
       sandboxes.moves.departures?.subscribe(listener);
       return events.subscribe((event) => {
@@ -243,7 +285,7 @@ function readImageHoldings(images: FleetDeps['images']): string[] {
 
 /** Two hosts cannot be one node, also not those that were copied before their first start. */
 async function readInstance(store: Store): Promise<string> {
-  const table = store.table<{ readonly id: string }>('fleet_host');
+  const table = store.table<HostRecord>(FLEET_HOST_TABLE);
   const known = table.get(INSTANCE);
   if (known !== undefined) return known.id;
   const id = randomUUID();

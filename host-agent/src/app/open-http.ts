@@ -121,6 +121,7 @@ function toServices(
       (await profiles.listUnbaked()).map((name) => ({ name, isDefault: isDefault(name) })),
     checkHost: () => deps.checks.read(),
     readCapacity: () => readHostCapacity(dataDir),
+    readDrain: () => sandboxes.moves.drain.progress(),
     engine: () => ({
       state: engines.state,
       name: engines.ifChosen?.name ?? '',

@@ -6,6 +6,13 @@ export { FleetFront } from './front/front.ts';
 export { HostConnections } from './front/host-connections.ts';
 export { type HostPortsOptions, openHostPorts } from './front/host-ports.ts';
 export { ParkedPorts, type ParkedPortsDeps } from './front/parked-ports.ts';
+export {
+  askCordon,
+  type CordonRecord,
+  CordonRequests,
+  forgetCordon,
+  readCordon,
+} from './host/cordon-requests.ts';
 export type { PlaceRecord } from './host/decide.ts';
 export { ForeignPods } from './host/foreign-pods.ts';
 export { type IdentityRecord, NodeIdentity } from './host/identity.ts';

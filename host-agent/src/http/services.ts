@@ -13,6 +13,7 @@ import type { Presets } from '../network/presets.ts';
 import type { HostCapacity } from '../sandboxes/admission.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
+import type { DrainProgress } from '../sandboxes/moves/index.ts';
 import type { SecretStore } from '../secrets/index.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
@@ -100,6 +101,7 @@ export interface HttpServices {
   checkHost(): Promise<HostReport>;
   /** Of the machine. */
   readCapacity(): Promise<HostCapacity>;
+  readDrain(): DrainProgress;
   /** Aborts when the daemon stops. Endless streams then end. */
   readonly stopping: AbortSignal;
   /** Idle timeout of request bodies; default 30 s. */

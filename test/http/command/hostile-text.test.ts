@@ -68,7 +68,19 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/profiles$/, { profiles: ['base', EVIL], details: { base: { digest: EVIL, size_bytes: 1 } } }],
   [
     / \/hosts$/,
-    { hosts: [{ name: EVIL, state: EVIL, reason: EVIL, version: EVIL, engine: EVIL, engine_name: EVIL }] },
+    {
+      hosts: [
+        {
+          name: EVIL,
+          state: EVIL,
+          reason: EVIL,
+          version: EVIL,
+          engine: EVIL,
+          engine_name: EVIL,
+          drain: { state: EVIL, moved: EVIL },
+        },
+      ],
+    },
   ],
   [/ \/images$/, { images: [IMAGE] }],
   [/PATCH \/images\//, IMAGE],

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { parse } from 'yaml';
-import { readSnapshotHoldings, toLocal } from '../../../host-agent/src/app/open-fleet.ts';
+import { openCordons, readSnapshotHoldings, toLocal } from '../../../host-agent/src/app/open-fleet.ts';
 import { PODS_TABLE } from '../../../host-agent/src/app/open-pods.ts';
 import type { HostTls } from '../../../host-agent/src/fleet/front/host-connections.ts';
 import {
@@ -108,6 +108,7 @@ export class Fleet {
       events: daemon.journal,
       secrets: daemon.secrets.secretStore,
       limits: LIMITS,
+      readDrain: () => daemon.manager.moves.drain.progress(),
       portLinks: ingress?.portLinks,
       ...trusting(seal),
       ...(authenticator && { authenticator }),
@@ -156,6 +157,7 @@ export class Fleet {
         ...{ keys: options.sharedKeys, maxKeys: options.maxKeys },
       });
     sharedKeys?.start();
+    const cordons = openCordons(agent, { store: daemon.store, sandboxes: daemon.manager }, this.log);
     const podRecords = daemon.store.table<PodRecord>(PODS_TABLE);
     const pods =
       options.pods &&
@@ -172,8 +174,10 @@ export class Fleet {
       stopped ??= (async () => {
         await identity?.close();
         await pods?.stop();
+        const answered = cordons.stop();
         await agent?.stop();
         await sharedKeys?.close();
+        await answered;
         client.close();
         await server.close();
         await answers.close();

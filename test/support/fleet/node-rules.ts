@@ -46,7 +46,7 @@ function mayNode(
     case 'nodes':
       if (method === 'POST') return metadata.name === node && !hasReserved(metadata.labels);
       if (method === 'PATCH')
-        return name === node && body.spec === undefined && !hasReserved(metadata.labels);
+        return name === node && isOnlyCordon(body.spec) && !hasReserved(metadata.labels);
       return method === 'GET' && (name === node || fieldSelector === `metadata.name=${node}`);
     case 'secrets':
     case 'configmaps': {
@@ -73,6 +73,11 @@ function mayNode(
     }
   }
   return false;
+}
+
+/** Taints are not a node's own to change; whether it is cordoned is. */
+function isOnlyCordon(spec: unknown): boolean {
+  return Object.keys(spec ?? {}).every((name) => name === 'unschedulable');
 }
 
 function hasReserved(labels: Record<string, string> = {}): boolean {

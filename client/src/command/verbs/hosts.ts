@@ -8,14 +8,20 @@ export const hosts: Verb = {
   operands: '',
   summary: 'List the hosts of the fleet',
   details:
-    'Also those that do not answer: then PLACES says how many sandboxes are there. A daemon alone lists itself. Needs the operation metrics, and no tenant.',
+    'Also those that do not answer: then PLACES says how many sandboxes are there. DRAIN says how far a host is that is drained. A daemon alone lists itself. Needs the operation metrics, and no tenant.',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print names only' } },
   example: 'sandbox hosts',
   async run({ isSet }, { client, terminal, signal, isJson }) {
     const all = await client.hosts({ signal });
     if (isJson) terminal.printJson(all);
     else if (isSet('quiet')) for (const { name } of all) terminal.print(name);
-    else terminal.table(HEAD, all.map(toRow));
+    // One more column while a host is drained.
+    else if (all.every(({ drain }) => drain === undefined)) terminal.table(HEAD, all.map(toRow));
+    else
+      terminal.table(
+        [...HEAD, 'DRAIN'],
+        all.map((host) => [...toRow(host), toDrainText(host)]),
+      );
     for (const { name, state, reason } of isJson ? [] : all)
       if (state === 'unreachable' && reason !== undefined) terminal.complain(`${name}: ${reason}`);
     return 0;
@@ -34,6 +40,15 @@ const HEAD = [
   'PLACES',
   'VERSION',
 ];
+
+/** `3 left, 2 offered, 4 moved; about 40 s`. */
+function toDrainText({ drain }: HostInfo): string {
+  if (drain === undefined) return '';
+  const { state, left, offered, stays, moved, seconds_left: seconds } = drain;
+  const counts = Object.entries({ left, offered, stays }).filter(([, count]) => count > 0);
+  const text = [...counts, ['moved', moved]].map(([what, count]) => `${count} ${what}`).join(', ');
+  return `${state}: ${text}${seconds === undefined ? '' : `; about ${seconds} s`}`;
+}
 
 function toRow({ name, state, engine, engine_name, version, ...host }: HostInfo): string[] {
   const of = (value: number | undefined, max?: number): string =>

@@ -1,5 +1,8 @@
-// `sandboxd drain`: empties this host through the registry that its daemon follows.
+// `sandboxd drain`: empties this host through the registry that its daemon follows. In a fleet it asks the daemon to
+// cordon its node, which is what the drain follows there.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CORDON_TABLE, findNodeName } from '../../app/open-fleet.ts';
+import { askCordon, type CordonRecord, forgetCordon, readCordon } from '../../fleet/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import {
   type DrainProgress,
@@ -8,11 +11,12 @@ import {
   wantDrain,
   wantNoDrain,
 } from '../../sandboxes/moves/index.ts';
+import type { Table } from '../../store/store.ts';
 import type { Command } from '../command.ts';
 import { loadSharedConfig, SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const POLL_MS = 500;
-/** The daemon follows within a second. */
+/** The daemon follows within a second; the API server of a fleet has five more. */
 const DAEMON_MS = 20_000;
 
 export const drain: Command = {
@@ -30,20 +34,22 @@ export const drain: Command = {
     const { snapshotStore, fleet } = loadSharedConfig(input);
     if (snapshotStore === undefined)
       throw new AppError('unsupported', 'sandboxes leave a host through snapshot_store, which is not set');
-    // The node is what gateways see.
-    if (fleet !== undefined && !input.isSet('status'))
-      throw new AppError('unsupported', 'a host of a fleet is drained by `kubectl cordon` of its node');
     await withStore(input, async (store) => {
       const records = store.table<DrainRecord>('drain');
       if (input.isSet('status')) return print(readDrain(records).progress, isJson);
       const isWanted = !input.isSet('cancel');
-      await (isWanted ? wantDrain(records) : wantNoDrain(records));
+      const node = findNodeName(store) ?? fleet?.name;
+      // The node is what gateways and the scheduler see.
+      const cordons = node === undefined ? undefined : store.table<CordonRecord>(CORDON_TABLE);
+      if (cordons !== undefined) await askCordon(cordons, isWanted);
+      else await (isWanted ? wantDrain(records) : wantNoDrain(records));
       const startedAt = performance.now();
       for (let shown = ''; !signal.aborted; await sleep(POLL_MS)) {
-        const { progress } = readDrain(records);
-        if (!isWanted && progress === undefined) return print(progress, isJson);
-        const isBegun = progress !== undefined && (progress.state !== 'off') === isWanted;
-        if (isWanted && !isBegun && !readDrain(records).isWanted)
+        const isAsked = cordons !== undefined && (await isPending(cordons, isWanted));
+        const { progress, isWanted: isOn } = readDrain(records);
+        if (!isWanted && !isAsked && isOff(progress)) return print(progress, isJson);
+        const isBegun = !isAsked && progress !== undefined && (progress.state !== 'off') === isWanted;
+        if (isWanted && !isAsked && !isBegun && !isOn)
           throw new AppError('unsupported', progress?.refusal ?? 'the drain was cancelled');
         if (!isBegun && performance.now() - startedAt > DAEMON_MS)
           throw new AppError('exhausted', 'the daemon does not answer; it goes on with it at its next start');
@@ -56,6 +62,19 @@ export const drain: Command = {
     });
   },
 };
+
+/** Whether the daemon has yet to change its node. AppError upstream when that was refused. */
+async function isPending(cordons: Table<CordonRecord>, isCordoned: boolean): Promise<boolean> {
+  const request = readCordon(cordons);
+  if (request?.refusal === undefined) return request !== undefined;
+  // Of another command.
+  if (request.isCordoned !== isCordoned) return false;
+  await forgetCordon(cordons);
+  throw new AppError('upstream', request.refusal);
+}
+
+const isOff = (progress: DrainProgress | undefined): boolean =>
+  progress === undefined || (progress.state === 'off' && progress.sandboxes.length === 0);
 
 function toLine({ sandboxes, moved, secondsLeft }: DrainProgress): string {
   const count = (state: string) => sandboxes.filter((each) => each.state === state).length;

@@ -23,6 +23,8 @@ export type Facts = {
   readonly isBusy: boolean;
   /** This host has claimed the sandbox, or may have, and has not got it whole yet. */
   readonly isArriving?: boolean;
+  /** This host is drained: what is evicted leaves as the others do. */
+  readonly isDraining?: boolean;
   /** It waits for another host: the name of the move. */
   readonly leaves?: string | undefined;
   /** It runs, and has sent a copy ahead: the name of the move. */
@@ -84,7 +86,8 @@ export function decide(facts: Facts): Action {
   if (pod === undefined) return 'nothing';
   if (record === undefined) return decideUnused(pod, knownMs);
   if (sandbox === undefined) return 'remove-pod';
-  if (pod.isDeleting) return isNodes ? 'end-sandbox' : 'unlist';
+  const isKept = !isNodes || (pod.isEvicted === true && facts.isDraining === true);
+  if (pod.isDeleting) return isKept ? 'unlist' : 'end-sandbox';
   if (pod.isShrunk === true) return 'end-shrunk';
   if (pod.leaves !== leaves || pod.copied !== facts.copied) return 'mark-leaving';
   if (sandbox === 'failed' && pod.phase !== 'Failed') return 'mark-failed';

@@ -37,6 +37,8 @@ export interface LocalSandboxes {
   forgetPrefetch(id: string): Promise<void>;
   /** The node was cordoned, or uncordoned: all leave, or stay. AppError. */
   setDraining(isDraining: boolean): Promise<void>;
+  /** As that was last asked for. */
+  isDraining(): boolean;
   /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
   subscribe(listener: (id: string) => void): () => void;
 }

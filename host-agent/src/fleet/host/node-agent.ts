@@ -103,6 +103,11 @@ export class NodeAgent implements Placement {
     return this.#registration.isFenced;
   }
 
+  /** Cordons the Node of this host, or uncordons it. AppError, also when the API server refuses. */
+  setCordoned(isCordoned: boolean): Promise<void> {
+    return this.#registration.setCordoned(isCordoned);
+  }
+
   async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
     const { places, kind, namespace } = this.#read(header, tenant, count);
     if (kind === 'held') return this.#admitHeld(places);
@@ -220,6 +225,7 @@ export class NodeAgent implements Placement {
       // A place that is taken away is of no use to what comes later.
       isBusy: this.#busy.has(id) || (this.#held.has(id) && pod?.isDeleting !== true),
       isArriving: this.#options.sandboxes.isArriving(id),
+      isDraining: pod?.isEvicted === true && this.#options.sandboxes.isDraining(),
       ...this.#movesOf(id),
       knownMs: this.#pods.knownMs(id, this.#uidOf(id)) * (UNUSED_MS / unusedMs),
       nodeUid: this.#registration.nodeUid ?? '',
@@ -279,8 +285,9 @@ export class NodeAgent implements Placement {
         await this.#removePod(id, pod);
         return;
       case 'end-sandbox':
-        // With a Node all its pods go, often before this host knows of it.
-        if (!(await this.#registration.confirmNode())) return this.#turns.enqueue(id);
+        // With a Node all its pods go, often before this host knows of it. So it is with evictions, and a cordon.
+        if (!(await this.#registration.confirmNode()) || this.#decide(id) !== action)
+          return this.#turns.enqueue(id);
         log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
         await sandboxes.delete(id);
         this.#turns.enqueue(id);
@@ -295,11 +302,11 @@ export class NodeAgent implements Placement {
         this.#turns.enqueue(id);
         return;
       case 'unlist': {
-        const message =
-          'the place of this sandbox is gone, but no client deleted it; the fleet is asked for another';
-        log.warn({ sandbox: id }, message);
+        log.warn({ sandbox: id }, 'no client deleted the place that is gone; the fleet is asked for another');
         const record = records.get(id);
         if (record) await records.put(id, { ...record, uid: '', isUnlisted: true });
+        // Else gateways would not find it for a moment.
+        await this.#registration.postUnplaced();
         if (pod) await this.#pods.remove(pod);
         return;
       }

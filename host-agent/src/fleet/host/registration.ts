@@ -20,6 +20,7 @@ import {
   writeUnplaced,
 } from '../kubernetes/unplaced.ts';
 import type { FleetSeal } from '../seal.ts';
+import { NodeCordon } from './node-cordon.ts';
 import { UnplacedPost } from './unplaced-post.ts';
 
 const INSTANCE = 'sandboxd.dev/instance';
@@ -75,11 +76,17 @@ export class Registration {
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #postedAtMs = Number.NEGATIVE_INFINITY;
   #reported = '';
-  #isCordoned: boolean | undefined;
+  readonly #cordon: NodeCordon;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
     this.#first.promise.catch(() => undefined);
+    this.#cordon = new NodeCordon({
+      ...options,
+      signal: this.#stop.signal,
+      nodeUid: () => this.#nodeUid,
+      findNode: () => this.#findNode(),
+    });
     this.#unplacedPost = new UnplacedPost({
       read: () => options.readUnplaced(this.#nodeUid),
       posted: () => this.#unplaced,
@@ -110,12 +117,12 @@ export class Registration {
   }
 
   /**
-   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned. Rejects
-   * while the API server does not answer.
+   * Whether the Node is still the one that this host knows. Otherwise it is made again, or its uid is learned; whether
+   * it is cordoned is followed, too. Rejects while the API server does not answer.
    */
   async confirmNode(): Promise<boolean> {
     const known = this.#nodeUid;
-    if (readNode(await this.#findNode())?.metadata.uid === known) return true;
+    if (readNode(await this.#cordon.read())?.metadata.uid === known) return true;
     await this.#ensureNode();
     return this.#nodeUid === known;
   }
@@ -133,6 +140,16 @@ export class Registration {
   /** Gateways hear before the next renewal which sandboxes have no place. */
   noteUnplaced(): void {
     if (this.#nodeUid !== undefined) this.#unplacedPost.note();
+  }
+
+  /** Cordons the Node, or uncordons it, and does what follows. Rejects when that is not done. */
+  setCordoned(isCordoned: boolean): Promise<void> {
+    return this.#cordon.set(isCordoned);
+  }
+
+  /** Rejects when they do not hear. */
+  async postUnplaced(): Promise<void> {
+    await this.#unplacedPost.post();
   }
 
   async #run(): Promise<void> {
@@ -173,23 +190,8 @@ export class Registration {
       this.#postedAtMs = atMs;
     }
     this.#renewedAtMs = atMs;
-    await this.#readCordon();
+    await this.#cordon.follow();
     this.#first.resolve(this.#nodeUid ?? '');
-  }
-
-  /** What fails is tried at the next renewal. */
-  async #readCordon(): Promise<void> {
-    try {
-      const isCordoned = readNode(await this.#findNode())?.spec.unschedulable;
-      if (isCordoned === undefined || isCordoned === this.#isCordoned) return;
-      await this.#options.onCordon(isCordoned);
-      this.#isCordoned = isCordoned;
-    } catch (error) {
-      this.#options.log.warn(
-        { reason: toError(error).message },
-        'cannot follow whether this node is cordoned',
-      );
-    }
   }
 
   /** Once, though several need it. */

@@ -158,6 +158,9 @@ export function toPod(
   };
 }
 
+/** Condition of a pod that is evicted. */
+const DISRUPTED = 'DisruptionTarget';
+
 /** Reason of an arrival whose host could not take its sandbox. */
 export const NOT_TAKEN = 'NotTaken';
 
@@ -172,6 +175,8 @@ export type PlacePod = Place & {
   /** Of the phase. */
   readonly reason?: string | undefined;
   readonly isDeleting: boolean;
+  /** The engine has it removed (`kubectl drain`), and no client. */
+  readonly isEvicted?: boolean;
   /** Of the pod, so that one that was bound meanwhile is not removed. */
   readonly version?: string | undefined;
   /** No place of the host that it left has to be there. */
@@ -220,6 +225,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     phase: pod.status.phase ?? 'Pending',
     reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
+    isEvicted: pod.status.conditions.some(({ type, status }) => type === DISRUPTED && status === 'True'),
     isRestored,
     isCounted: isCounted(pod, vcpus, memoryMib),
     ...(isShrunk(pod, vcpus, memoryMib) && { isShrunk: true }),

@@ -3,6 +3,7 @@ import { cpus, hostname } from 'node:os';
 import { tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
+import type { DrainProgress } from '../../sandboxes/moves/index.ts';
 import type { SandboxInfo } from '../../sandboxes/types.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -11,7 +12,7 @@ const MIB = 2 ** 20;
 /** Their guests have memory of the host. */
 const RUNNING: readonly SandboxInfo['state'][] = ['running', 'pausing', 'resuming'];
 
-export function hostHandlers({ sandboxes, limits, engine, readCapacity }: HttpServices) {
+export function hostHandlers({ sandboxes, limits, engine, readCapacity, readDrain }: HttpServices) {
   return {
     listHosts: async (_, c) => {
       const principal = c.get('principal');
@@ -24,6 +25,7 @@ export function hostHandlers({ sandboxes, limits, engine, readCapacity }: HttpSe
       const all = sandboxes.as(principal).list();
       const running = all.filter(({ state }) => RUNNING.includes(state));
       const { state, name } = engine();
+      const drain = toDrain(readDrain());
       const host = {
         name: hostname(),
         state: 'ready' as const,
@@ -38,8 +40,20 @@ export function hostHandlers({ sandboxes, limits, engine, readCapacity }: HttpSe
         memory_promised_bytes: running.reduce((sum, { memoryMib }) => sum + memoryMib * MIB, 0),
         sandboxes: all.length,
         max_sandboxes: limits.sandboxes,
+        ...(drain && { drain }),
       };
       return { hosts: [host] };
     },
   } satisfies Partial<Handlers>;
+}
+
+function toDrain({ state, since = '', moved, secondsLeft, sandboxes }: DrainProgress) {
+  if (state === 'off') return undefined;
+  const count = (which: DrainProgress['sandboxes'][number]['state']): number =>
+    sandboxes.filter((each) => each.state === which).length;
+  const [offered, stays] = [count('offered'), count('stays')];
+  return {
+    ...{ state, since, moved, offered, stays, left: sandboxes.length - offered - stays },
+    ...(secondsLeft !== undefined && { seconds_left: secondsLeft }),
+  };
 }

@@ -103,6 +103,11 @@ export class Drain {
     return this.#isOn;
   }
 
+  /** Also before it has begun. */
+  get isWanted(): boolean {
+    return this.#deps.records.latest(DRAIN) !== undefined;
+  }
+
   /** Goes on with what an earlier daemon began, or ends what it could not end. */
   start(): void {
     this.#unsubscribe = this.#deps.events.subscribe((event) => {
@@ -129,18 +134,28 @@ export class Drain {
     throw new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
   }
 
-  /** Resolves when it has begun. AppError unsupported without a snapshot store. */
+  /** AppError unsupported without a snapshot store. */
+  assertPossible(): void {
+    if (this.#deps.departures !== undefined) return;
+    const message = 'sandboxes can leave this host only with a snapshot store (--snapshot-store)';
+    throw new AppError('unsupported', message);
+  }
+
+  /** It begins at once, or when what was cancelled before is undone. AppError as of `begin`. */
+  async want(): Promise<void> {
+    this.assertPossible();
+    await wantDrain(this.#deps.records);
+    void this.#follow();
+  }
+
+  /** Resolves when it has begun, or was cancelled before that. AppError unsupported without a snapshot store. */
   async begin(): Promise<void> {
-    const { departures, records } = this.#deps;
-    if (departures === undefined)
-      throw new AppError(
-        'unsupported',
-        'sandboxes can leave this host only with a snapshot store (--snapshot-store)',
-      );
-    await this.#ending;
+    const { records } = this.#deps;
+    this.assertPossible();
     // First what is wanted, then what is done: in between it is not undone.
-    if (records.latest(DRAIN) === undefined) await records.put(DRAIN, { sinceMs: Date.now() });
-    if (this.#isOn) return;
+    await wantDrain(records);
+    await this.#ending;
+    if (this.#isOn || records.latest(DRAIN) === undefined) return;
     this.#isOn = true;
     this.#refusal = undefined;
     this.#startedAt = performance.now();
@@ -173,7 +188,7 @@ export class Drain {
     const { records, log } = this.#deps;
     try {
       const isWanted = records.latest(DRAIN) !== undefined;
-      if (isWanted && !this.#isOn) await this.begin();
+      if (isWanted && !this.#isOn && this.#ending === undefined) await this.begin();
       if (!isWanted && this.#isOn) await this.cancel();
       if (!isWanted && (this.#toResume.size > 0 || this.#deps.departures?.isAny === true))
         this.#startReturn();

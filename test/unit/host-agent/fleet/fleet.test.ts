@@ -51,6 +51,10 @@ t.test('a host does about each place what the table of the page says', (t) => {
     [{ sandbox: 'failed' }, 'mark-failed'],
     [{ sandbox: undefined }, 'remove-pod'],
     [{ pod: { ...running, isDeleting: true } }, 'end-sandbox'],
+    [{ pod: { ...running, isDeleting: true }, isDraining: true }, 'end-sandbox'],
+    [{ pod: { ...running, isDeleting: true, isEvicted: true } }, 'end-sandbox'],
+    [{ pod: { ...running, isDeleting: true, isEvicted: true }, isDraining: true }, 'unlist'],
+    [{ pod: { ...running, isEvicted: true }, isDraining: true }, 'nothing'],
     [{ pod: { ...running, isShrunk: true } }, 'end-shrunk'],
     [{ pod: { ...running, isDeleting: true }, nodeUid: 'n2' }, 'unlist'],
     // A Node that was made again before its pods went.
