@@ -11,8 +11,8 @@ export const TEST_CREDENTIALS = { accessKeyId: 'AKIATEST', secretAccessKey: 'sec
 
 export type StoredObject = { body: Buffer; writtenMs: number };
 
-/** What happens to a request instead of its answer; undefined: nothing. */
-export type Fault = { readonly status: number; readonly code: string } | 'cut' | 'hang' | undefined;
+/** What happens to a request instead of its answer; undefined: nothing. `lost`: it is carried out before that. */
+export type Fault = { readonly status: number; readonly code: string } | 'cut' | 'hang' | 'lost' | undefined;
 
 export class S3Server {
   readonly objects: Map<string, StoredObject>;
@@ -60,7 +60,8 @@ export class S3Server {
     const fault = await this.fault(method, key);
     if (fault === 'hang') return void (await sleep(3_600_000, undefined, { ref: false }));
     if (fault === 'cut') return void request.socket.destroy();
-    if (fault !== undefined) return refuse(fault.status, fault.code);
+    if (fault === 'lost') response.end = () => request.socket.destroy() && response;
+    else if (fault !== undefined) return refuse(fault.status, fault.code);
     const problem = verifySignature(request, body, TEST_CREDENTIALS, this.#now());
     if (problem !== undefined) return refuse(403, problem);
     if (bucket !== this.bucket) return refuse(404, 'NoSuchBucket');
