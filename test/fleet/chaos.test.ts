@@ -32,7 +32,7 @@ t.test('parts start, end and fail in random order', async (t) => {
   for (const endMs = performance.now() + SECONDS * 1000; performance.now() < endMs; disturbances++) {
     await DISTURBANCES[NAMES[random(NAMES.length)] ?? '']?.(world, load);
     load.observe();
-    await sleep(100 + random(400));
+    await sleep(scaled(100 + random(400)));
   }
   await world.heal();
   await running.stop();

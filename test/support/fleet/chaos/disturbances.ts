@@ -1,9 +1,10 @@
 // What goes wrong in a fleet, one thing at a time.
+import { scaled } from '../../time-scale.ts';
 import type { Load } from './load.ts';
 import { pick } from './random.ts';
 import { healIdentities, NAMES, nft, TOKEN, type World } from './world.ts';
 
-const MAX_SILENCE_MS = 8000;
+const MAX_SILENCE_MS = scaled(8000);
 const MAX_GATEWAYS = 3;
 const HOUR_MS = 3_600_000;
 const SHORT_LIFETIMES_S = [3, 10, 30];

@@ -48,8 +48,10 @@ export async function assertSettled(world: World, load: Load): Promise<void> {
 
 export async function assertNothingLeft(world: World, { url }: Gateway): Promise<void> {
   const { test: t, fleet, bucket } = world;
-  const { status, body } = await ask(url, 'DELETE', '/sandboxes');
-  t.equal(status, 200, JSON.stringify(body));
+  for (const state of ['running', 'paused', 'failed']) {
+    const { status, body } = await ask(url, 'DELETE', `/sandboxes?state=${state}`);
+    t.equal(status, 200, JSON.stringify(body));
+  }
   await settle(world, () => world.registries().length === 0 && world.pods().length === 0, 'nothing');
   await settle(world, () => fleet.api.objects.list('leases', 'sandboxd').length === 0, 'no claims');
   t.same(world.guests(), [], 'no guest runs');

@@ -15,7 +15,9 @@ import type { Random } from './random.ts';
 export const NAMES = ['h0', 'h1', 'h2'];
 export const TOKEN = 'abcdef.0123456789abcdef';
 /** An engine holds a host for dead that has not renewed its Lease for this long. */
-const GRACE_MS = 5000;
+const GRACE_MS = scaled(5000);
+const UNUSED_MS = scaled(3000);
+const LOST_MS = scaled(3000);
 const MAX_START_MS = 60_000;
 
 export type Gateway = Awaited<ReturnType<Fleet['gateway']>> & { readonly clock: Clock };
@@ -81,7 +83,7 @@ export class World {
     };
     const opened = openTestStore(this.test, this.settings);
     this.#stores.set(name, opened);
-    const options = { home, snapshotStore: opened.store, unusedMs: 3000, isAwaited: false };
+    const options = { home, snapshotStore: opened.store, unusedMs: UNUSED_MS, isAwaited: false };
     const start = () => this.fleet.host(name, { ...options, bootstrapToken: TOKEN, checkMs: 500 });
     this.hosts.set(name, await withClock(clock, start));
     // A host sets that of its test, which is shorter.
@@ -100,7 +102,7 @@ export class World {
 
   async startGateway(): Promise<Gateway> {
     const clock = { offsetMs: 0 };
-    const gateway = await withClock(clock, () => this.fleet.gateway({ sweepMs: 500, lostMs: 3000 }));
+    const gateway = await withClock(clock, () => this.fleet.gateway({ sweepMs: 500, lostMs: LOST_MS }));
     const own = { ...gateway, clock };
     this.gateways.push(own);
     return own;
