@@ -3,6 +3,7 @@ import '../support/fleet/chaos/clocks.ts';
 import t from 'tap';
 import { withClock } from '../support/fleet/chaos/clocks.ts';
 import { type Fleet, startFleet } from '../support/fleet/fleet.ts';
+import { PATIENT, startMovingSandbox } from '../support/fleet/moves.ts';
 import { Refused } from '../support/fleet/objects.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -44,6 +45,27 @@ t.test('the engine hears from a host whose clock is set back, also over a restar
   );
   clock.offsetMs = HOUR_MS;
   await until(() => (times.at(-1) ?? 0) > Date.now() + HOUR_MS / 2, 'a clock that is ahead');
+});
+
+t.test('what no host takes as changes is offered whole, though the clock was set back', async (t) => {
+  const clock = { offsetMs: 0 };
+  const moving = await withClock(clock, () => startMovingSandbox(t, { ...PATIENT, wholeMs: 500 }));
+  const { s3, a, b, cordon, arrives } = moving;
+  let isRefusing = true;
+  let offers = 0;
+  // Nothing can be taken before the second offer.
+  s3.fault = (method, key) => {
+    if (method === 'PUT' && /sandboxes\/sbx/.test(key)) {
+      offers += 1;
+      clock.offsetMs = -HOUR_MS;
+      if (offers > 1) isRefusing = false;
+    }
+    const isTaken = method === 'GET' && /sandboxes\/sbx/.test(key);
+    return isTaken && isRefusing ? { status: 403, code: 'AccessDenied' } : undefined;
+  };
+  cordon('h0');
+  await until(() => offers >= 2, 'another offer');
+  await arrives(b, a);
 });
 
 t.test('a Node whose first status was lost is ready at the next renewal', async (t) => {

@@ -88,7 +88,7 @@ const identity: Disturb = ({ random, fleet }) => {
       api.approval = random(2) === 0 ? 'deny' : 'wait';
       return;
     case 4:
-      if (api.signer !== undefined) api.signer.lifetimeS = pick(random, SHORT_LIFETIMES_S);
+      if (api.signer !== undefined) api.signer.lifetimeS = scaled(pick(random, SHORT_LIFETIMES_S) ?? 0);
       // The next one is short.
       return void api.distrusted.add(name);
     case 5:

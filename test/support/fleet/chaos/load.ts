@@ -9,6 +9,8 @@ const NAMES = 8;
 /** Answers to requests come, or their connections end. */
 const ANSWER_MS = 120_000;
 
+type Second = { readonly key: string; readonly former: string; readonly id: string };
+
 export class Load {
   readonly #world: World;
   /** Made, and not deleted. */
@@ -24,6 +26,7 @@ export class Load {
   readonly #byKey = new Map<string, string>();
   /** They lost the claim of their key: they moved, or their Node was deleted. */
   readonly #unclaimed = new Set<string>();
+  readonly #second: Second[] = [];
   readonly #hostOf = new Map<string, string>();
   #keys = 0;
   #isOver = false;
@@ -78,6 +81,12 @@ export class Load {
     return this.#unclaimed.size;
   }
 
+  /** Keys that led to a second sandbox, though nothing took the claim of the first one. */
+  get ambiguous(): string[] {
+    const isWrong = ({ former }: Second): boolean => !this.#unclaimed.has(former);
+    return this.#second.filter(isWrong).map(({ key, former, id }) => `${key} is ${former} and ${id}`);
+  }
+
   async #work(): Promise<void> {
     const { random } = this.#world;
     const gateway = pick(random, this.#world.gateways);
@@ -103,13 +112,9 @@ export class Load {
     const { id } = made.body;
     const former = headers && this.#byKey.get(key);
     if (headers) this.#byKey.set(key, id);
-    if (former !== undefined && former !== id && this.#isSure(former))
-      this.#world.problems.add(`${key} is ${former} and ${id}`);
+    if (former !== undefined && former !== id && !this.gone.has(former) && !this.#going.has(former))
+      this.#second.push({ key, former, id });
     if (!this.gone.has(id) && !this.#going.has(id)) this.alive.add(id);
-  }
-
-  #isSure(id: string): boolean {
-    return !this.gone.has(id) && !this.#going.has(id) && !this.#unclaimed.has(id);
   }
 
   async #use(url: string, id: string): Promise<void> {
