@@ -29,10 +29,20 @@ t.test('parts start, end and fail in random order', async (t) => {
   const load = new Load(world);
   const running = load.start(WORKERS);
   let disturbances = 0;
-  for (const endMs = performance.now() + SECONDS * 1000; performance.now() < endMs; disturbances++) {
-    await DISTURBANCES[NAMES[random(NAMES.length)] ?? '']?.(world, load);
-    load.observe();
-    await sleep(scaled(100 + random(400)));
+  const endMs = performance.now() + SECONDS * 1000;
+  while (performance.now() < endMs) {
+    // Together: each one goes on while the next begins.
+    for (let left = 4 + random(12); left > 0 && performance.now() < endMs; left--, disturbances++) {
+      await DISTURBANCES[NAMES[random(NAMES.length)] ?? '']?.(world, load);
+      load.observe();
+      await sleep(scaled(100 + random(400)));
+    }
+    // Else nothing would be made after a while. Not for long enough to settle all.
+    await world.heal();
+    for (let n = 0; n < 10; n++) {
+      load.observe();
+      await sleep(scaled(random(800)));
+    }
   }
   await world.heal();
   await running.stop();

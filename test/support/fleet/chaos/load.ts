@@ -1,5 +1,6 @@
 // Clients of a fleet under chaos: what they made and deleted, by the answers that they got.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { scaled } from '../../time-scale.ts';
 import { ask } from '../fleet.ts';
 import { pick } from './random.ts';
 import type { World } from './world.ts';
@@ -108,7 +109,7 @@ export class Load {
     const headers = random(2) === 0 || isRetry ? { 'idempotency-key': key } : undefined;
     const body = !headers && random(3) === 0 ? { name: `name-${random(NAMES)}` } : {};
     const made = await this.#ask(url, 'POST', '/sandboxes', 'create', body, headers);
-    if (made?.status !== 201) return void (await sleep(20));
+    if (made?.status !== 201) return void (await sleep(scaled(100)));
     const { id } = made.body;
     const former = headers && this.#byKey.get(key);
     if (headers) this.#byKey.set(key, id);
