@@ -39,6 +39,9 @@ t.test('parts start, end and fail in random order', async (t) => {
     }
     // Else nothing would be made after a while. Not for long enough to settle all.
     await world.heal();
+    t.comment(
+      `${disturbances} disturbances; ${load.alive.size} sandboxes are there, ${load.gone.size} were deleted`,
+    );
     for (let n = 0; n < 10; n++) {
       load.observe();
       await sleep(scaled(random(800)));

@@ -25,6 +25,11 @@ export class ChaosBucket {
     this.#set(pick(this.#random, STATES) ?? 'well');
   }
 
+  /** No answer is waited for any more: a part that is killed cannot wait either. */
+  endSilence(): void {
+    if (this.#state === 'silent') this.#set('away');
+  }
+
   heal(): void {
     this.#set('well');
   }

@@ -94,6 +94,7 @@ export class World {
   async crashHost(name: string): Promise<void> {
     const host = this.hosts.get(name);
     this.hosts.delete(name);
+    this.bucket.endSilence();
     const { store, collector } = this.#stores.get(name) ?? {};
     store?.close();
     collector?.close();
