@@ -12,17 +12,17 @@ const SHORT_LIFETIMES_S = [3, 10, 30];
 type Disturb = (world: World, load: Load) => void | Promise<void>;
 
 /** A part starts, or ends without a word. */
-const host: Disturb = async (world) => {
+const host: Disturb = (world) => {
   const name = NAMES[world.random(NAMES.length)] ?? '';
-  if (world.hosts.has(name)) await world.crashHost(name);
-  else await world.startHost(name);
+  world.begin(name, () => (world.hosts.has(name) ? world.crashHost(name) : world.startHost(name)));
 };
 
-const gateway: Disturb = async (world) => {
+const gateway: Disturb = (world) => {
   const { gateways, random } = world;
-  if (gateways.length > 0 && (gateways.length >= MAX_GATEWAYS || random(2) === 0))
-    await gateways.splice(random(gateways.length), 1)[0]?.stop();
-  else if (!world.isApiDown) await world.startGateway();
+  if (gateways.length > 0 && (gateways.length >= MAX_GATEWAYS || random(2) === 0)) {
+    const [ended] = gateways.splice(random(gateways.length), 1);
+    if (ended !== undefined) world.begin(ended.url, () => ended.stop());
+  } else if (!world.isApiDown) world.begin('gateway', () => world.startGateway());
 };
 
 const api: Disturb = async (world) => {

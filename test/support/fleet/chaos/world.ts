@@ -37,6 +37,8 @@ export class World {
   readonly #clocks = new Map<string, Clock>();
   readonly #stores = new Map<string, ReturnType<typeof openTestStore>>();
   readonly #limitMs: number;
+  /** Parts that start or end now. */
+  readonly #busy = new Map<string, Promise<void>>();
 
   private constructor(
     test: Test,
@@ -64,6 +66,15 @@ export class World {
     await fleet.ready(NAMES.length);
     for (let n = 0; n < 2; n++) await world.startGateway();
     return world;
+  }
+
+  /** Does it in the background, unless that part is starting or ending already. */
+  begin(part: string, work: () => Promise<unknown>): void {
+    if (this.#busy.has(part)) return;
+    const done = work()
+      .catch((error: unknown) => this.problems.add(`${part}: ${error}`))
+      .then(() => void this.#busy.delete(part));
+    this.#busy.set(part, done);
   }
 
   /** Of all that run. */
@@ -147,6 +158,7 @@ export class World {
     for (const clock of this.clocks) clock.offsetMs = 0;
     healIdentities(this.fleet);
     for (const name of NAMES) this.cordon(name, false);
+    await Promise.all(this.#busy.values());
     for (const name of NAMES) if (!this.hosts.has(name)) await this.startHost(name);
   }
 }
