@@ -60,6 +60,7 @@ t.test('parts start, end and fail in random order', async (t) => {
       .map(([what, count]) => `${what}: ${count}`)
       .join(', '),
   );
+  t.comment(`404 about what is there: ${load.unknown.join()}`);
   await assertSettled(world, load);
   await assertNothingLeft(world, gateway);
 });

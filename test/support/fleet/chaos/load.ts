@@ -27,6 +27,7 @@ export class Load {
   readonly #byKey = new Map<string, string>();
   /** They lost the claim of their key: they moved, or their Node was deleted. */
   readonly #unclaimed = new Set<string>();
+  readonly #unknown = new Set<string>();
   readonly #second: Second[] = [];
   readonly #hostOf = new Map<string, string>();
   #keys = 0;
@@ -80,6 +81,11 @@ export class Load {
 
   get moved(): number {
     return this.#unclaimed.size;
+  }
+
+  /** Those that an answer did not know, though they are there: its gateway did not hear the API server. */
+  get unknown(): string[] {
+    return [...this.#unknown].filter((id) => this.alive.has(id));
   }
 
   /** Keys that led to a second sandbox, though nothing took the claim of the first one. */
@@ -152,6 +158,8 @@ export class Load {
     );
     const answer = await Promise.race([asked, limit]);
     if (isLate) this.#world.problems.add(`${what} ${path} has no answer`);
+    const [, id] = /(sbx_\w+)/.exec(path) ?? [];
+    if (answer?.status === 404 && id !== undefined) this.#unknown.add(id);
     const seen = `${what} ${answer?.status ?? 'lost'}`;
     this.answers.set(seen, (this.answers.get(seen) ?? 0) + 1);
     return answer;
