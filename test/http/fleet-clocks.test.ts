@@ -54,15 +54,15 @@ t.test('what no host takes as changes is offered whole, though the clock was set
   s3.checksClocks = false;
   let isRefusing = true;
   let offers = 0;
-  // Nothing can be taken before the second offer.
+  // No host has it before the second offer.
   s3.fault = (method, key) => {
     if (method === 'PUT' && /sandboxes\/sbx/.test(key)) {
       offers += 1;
       clock.offsetMs = -HOUR_MS;
       if (offers > 1) isRefusing = false;
     }
-    const isTaken = method === 'GET' && /sandboxes\/sbx/.test(key);
-    return isTaken && isRefusing ? { status: 403, code: 'AccessDenied' } : undefined;
+    const isClaimed = method === 'PUT' && /claims\/sbx/.test(key);
+    return isClaimed && isRefusing ? { status: 403, code: 'AccessDenied' } : undefined;
   };
   cordon('h0');
   await until(() => offers >= 2, 'another offer');
