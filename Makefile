@@ -105,7 +105,7 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 
 test-fleet: setup-tests ## run tests of fleets, against a real cluster and bucket too (KUBE=kubeconfig S3= CHAOS=seconds)
 	@for name in fleet fleet-e2b fleet-e2b-templates fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile \
-		fleet-identity fleet-partition fleet-retries fleet-store; do \
+		fleet-clocks fleet-identity fleet-partition fleet-retries fleet-store; do \
 		$(NODE) test/http/$$name.test.ts || exit 1; \
 	done
 	@$(AS_ROOT) env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import type { MoveTimes } from '../../host-agent/src/sandboxes/moves/index.ts';
 import { ask, type Fleet } from '../support/fleet/fleet.ts';
 import { holdFetches, NOT_AHEAD, startMovingFleet } from '../support/fleet/moves.ts';
+import type { S3Server } from '../support/s3/server.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -184,4 +185,60 @@ t.test('a host is lost for good after an offer: a resume by its tenant finds ano
   t.equal(podsOf(fleet).length, 1);
   await answers(url, id);
   await until(() => ![...s3.objects.keys()].some((key) => /\/sandboxes\//.test(key)), 'not in the bucket');
+});
+
+/** The first claim is written, but is neither answered nor seen before `land`: a network that was cut delivers late. */
+function delayClaim(s3: S3Server) {
+  let isHidden = false;
+  let [asked, looks] = [0, 0];
+  s3.fault = (method, key) => {
+    if (!/claims\/sbx/.test(key)) return undefined;
+    if (method === 'GET') looks += 1;
+    if (method === 'PUT' && asked++ === 0) {
+      isHidden = true;
+      return 'lost';
+    }
+    if (!isHidden) return undefined;
+    return method === 'PUT' ? { status: 403, code: 'AccessDenied' } : { status: 404, code: 'NoSuchKey' };
+  };
+  return {
+    failed: () => until(() => asked >= 2, 'a claim that fails'),
+    retried: () => until(() => asked >= 3, 'another claim'),
+    looked: async () => {
+      const former = looks;
+      await until(() => looks > former, 'it is looked for');
+    },
+    land: () => {
+      isHidden = false;
+    },
+  };
+}
+
+t.test('a claim that arrives late is still that of its host', async (t) => {
+  const { fleet, s3, host, cordon, a, url, id } = await prepare(t, NOT_AHEAD);
+  const b = await host('h1');
+  await fleet.ready(2);
+  const claim = delayClaim(s3);
+  cordon('h0');
+  await claim.failed();
+  await claim.retried();
+  claim.land();
+  await until(() => b.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
+  await until(() => a.daemon.manager.list().length === 0, 'the first host has forgotten it');
+  await answers(url, id);
+});
+
+t.test('a claim that arrives late, after its host has ended, is still that of its host', async (t) => {
+  const { fleet, s3, host, cordon, a, url, id } = await prepare(t, NOT_AHEAD);
+  const b = await host('h1');
+  await fleet.ready(2);
+  const claim = delayClaim(s3);
+  cordon('h0');
+  await claim.failed();
+  await Promise.all([a.crash(), b.crash()]);
+  const again = await host('h1', { home: b.daemon.home });
+  await claim.looked();
+  claim.land();
+  await until(() => again.daemon.manager.list()[0]?.state === 'running', 'it runs at the other host');
+  await answers(url, id);
 });

@@ -38,7 +38,7 @@ export class ApiServer {
   approval: 'approve' | 'deny' | 'wait' = 'approve';
   /** Certificates that are refused, by the name of their user. */
   readonly distrusted = new Set<string>();
-  readonly #signer: Signer | undefined;
+  readonly signer: Signer | undefined;
   #port = 0;
 
   /** `signer`: for TLS and certificates of nodes. */
@@ -50,7 +50,7 @@ export class ApiServer {
       if (this.isHung || this.#cut.has(user)) return;
       this.#serve(request, response).catch((error: unknown) => this.#refuse(response, error));
     };
-    this.#signer = signer;
+    this.signer = signer;
     const ask = { requestCert: true, rejectUnauthorized: false };
     this.#server =
       signer === undefined
@@ -63,12 +63,12 @@ export class ApiServer {
 
   /** As the controllers for approval and signing. */
   decide(name: string): void {
-    if (this.#signer === undefined || this.approval === 'wait') return;
+    if (this.signer === undefined || this.approval === 'wait') return;
     const found = this.objects.get('certificatesigningrequests', '', name);
     const request = Buffer.from(found.spec.request, 'base64').toString();
     const isDenied = this.approval === 'deny';
     const conditions = [{ type: isDenied ? 'Denied' : 'Approved', status: 'True', message: 'of the test' }];
-    const certificate = isDenied ? undefined : Buffer.from(this.#signer.sign(request)).toString('base64');
+    const certificate = isDenied ? undefined : Buffer.from(this.signer.sign(request)).toString('base64');
     this.objects.change('certificatesigningrequests', found, {
       status: { conditions, ...(certificate !== undefined && { certificate }) },
     });
@@ -113,16 +113,30 @@ export class ApiServer {
     for (const [answer, whose] of this.#answers) if (whose === user) answer.destroy();
   }
 
-  /** As the controller of nodes: one whose Lease is older is not known to be ready. Returns what stops it. */
+  /**
+   * As the controller of nodes: one that has not been heard of is not known to be ready. Clocks of hosts may differ, so
+   * that a Lease counts from when it was seen, if it is later than the one before, and a heartbeat if it is another.
+   * Returns what stops it.
+   */
   watchLeases(graceMs: number): () => void {
+    const heard = new Map<string, { renewTime: number; heartbeat: string; atMs: number }>();
     const timer = setInterval(() => {
-      for (const node of this.objects.list('nodes')) {
-        const lease = this.objects.find('leases', 'kube-node-lease', node.metadata.name);
-        const renewedAt = Date.parse(lease?.spec.renewTime ?? '') || 0;
-        const ready = node.status?.conditions?.[0];
-        if (Date.now() - renewedAt < graceMs || ready?.status !== 'True') continue;
-        const condition = { ...ready, status: 'Unknown', reason: 'NodeStatusUnknown' };
-        this.objects.change('nodes', node, { status: { conditions: [condition] } });
+      for (const { metadata, status } of this.objects.list('nodes')) {
+        const lease = this.objects.find('leases', 'kube-node-lease', metadata.name);
+        const [ready] = status?.conditions ?? [];
+        const [renewTime, heartbeat] = [
+          Date.parse(lease?.spec.renewTime ?? '') || 0,
+          ready?.lastHeartbeatTime ?? '',
+        ];
+        const last = heard.get(metadata.uid);
+        if (last === undefined || renewTime > last.renewTime || heartbeat !== last.heartbeat)
+          heard.set(metadata.uid, { renewTime, heartbeat, atMs: performance.now() });
+        else if (performance.now() - last.atMs > graceMs && ready?.status === 'True') {
+          const condition = { ...ready, status: 'Unknown', reason: 'NodeStatusUnknown' };
+          this.objects.change('nodes', this.objects.get('nodes', '', metadata.name), {
+            status: { conditions: [condition] },
+          });
+        }
       }
     }, graceMs / 10);
     return () => clearInterval(timer);
@@ -130,7 +144,7 @@ export class ApiServer {
 
   /** Where it listens; the same after a stop. */
   get url(): string {
-    return `http${this.#signer === undefined ? '' : 's'}://127.0.0.1:${this.#port}`;
+    return `http${this.signer === undefined ? '' : 's'}://127.0.0.1:${this.#port}`;
   }
 
   writeKubeconfig(path: string, token = TOKEN): string {
@@ -142,7 +156,7 @@ export class ApiServer {
           name: 'here',
           cluster: {
             server: this.url,
-            ...(this.#signer !== undefined && { 'certificate-authority': this.#signer.caPath }),
+            ...(this.signer !== undefined && { 'certificate-authority': this.signer.caPath }),
           },
         },
       ],
@@ -268,7 +282,7 @@ export class ApiServer {
   }
 
   #userOf({ headers, socket }: IncomingMessage): string | undefined {
-    const user = this.#signer && Signer.userOf(socket as TLSSocket);
+    const user = this.signer && Signer.userOf(socket as TLSSocket);
     if (user !== undefined) return this.distrusted.has(user) ? undefined : user;
     const token = headers.authorization?.replace('Bearer ', '') ?? '';
     if (this.bootstrapTokens.has(token)) return `${BOOTSTRAP_USER}${token.slice(0, 6)}`;
@@ -278,7 +292,7 @@ export class ApiServer {
   /** As the API server and the signer for nodes check them. */
   #checkRequest({ spec }: Record<string, unknown>): void {
     const { request, usages } = spec as { request: string; usages: string[] };
-    const subject = this.#signer?.subjectOf(Buffer.from(request, 'base64').toString()) ?? '';
+    const subject = this.signer?.subjectOf(Buffer.from(request, 'base64').toString()) ?? '';
     if (!/^CN=system:node:[a-z0-9.-]+,O=system:nodes$/.test(subject) || !usages.includes('client auth'))
       throw new Refused(422, 'Invalid', `the request for ${subject} is invalid`);
   }

@@ -220,7 +220,13 @@ export class Fleet {
   ): NodeIdentity | undefined {
     if (options.bootstrapToken === undefined) return undefined;
     return new NodeIdentity({
-      ...{ name, sealer, log: this.log, checkMs: 20, ...(options.now && { now: options.now }) },
+      ...{
+        name,
+        sealer,
+        log: this.log,
+        checkMs: options.checkMs ?? 20,
+        ...(options.now && { now: options.now }),
+      },
       records: store.table<IdentityRecord>('fleet_identity'),
       readAccess: () => this.#bootstrap(options),
     });

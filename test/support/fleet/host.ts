@@ -64,6 +64,7 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly holdings?: readonly string[];
   /** Of its identity. */
   readonly now?: () => number;
+  readonly checkMs?: number;
   /** Of its REST interface. */
   readonly services?: Partial<HttpServices>;
   /** In place of what the fleet asks of its sandboxes. */

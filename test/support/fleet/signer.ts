@@ -6,12 +6,31 @@ import type { TLSSocket } from 'node:tls';
 import type { Test } from 'tap';
 import { makeAuthority } from '../../http/certificates.ts';
 
+const SHORT = `[ca]
+default_ca = own
+[own]
+database = index.txt
+new_certs_dir = .
+private_key = ca.key
+certificate = ca.pem
+rand_serial = yes
+default_md = sha256
+preserve = yes
+unique_subject = no
+policy = any
+[any]
+organizationName = optional
+commonName = supplied
+`;
+
 export class Signer {
   readonly #dir: string;
   readonly ca: string;
   readonly caPath: string;
   readonly tls: { readonly cert: string; readonly key: string };
   #signed = 0;
+  /** Of certificates from now on; undefined: a day. */
+  lifetimeS: number | undefined;
 
   constructor(t: Test) {
     const { dir, caPath, issue } = makeAuthority(t);
@@ -22,10 +41,14 @@ export class Signer {
     this.tls = { cert: readFileSync(certPath, 'utf8'), key: readFileSync(keyPath, 'utf8') };
   }
 
-  /** A certificate in PEM for a request in PEM, for one day; openssl checks that it is one. */
+  /** A certificate in PEM for a request in PEM; openssl checks that it is one. */
   sign(request: string): string {
     const name = `signed-${this.#signed++}`;
     writeFileSync(join(this.#dir, `${name}.csr`), request);
+    if (this.lifetimeS !== undefined) {
+      this.#signFor(this.lifetimeS, name);
+      return readFileSync(join(this.#dir, `${name}.pem`), 'utf8');
+    }
     const words = [
       '-CA',
       'ca.pem',
@@ -41,6 +64,17 @@ export class Signer {
     return readFileSync(join(this.#dir, `${name}.pem`), 'utf8');
   }
 
+  /** `openssl x509` knows days only. */
+  #signFor(seconds: number, name: string): void {
+    writeFileSync(join(this.#dir, 'short.conf'), SHORT);
+    writeFileSync(join(this.#dir, 'index.txt'), '');
+    const toTime = (atMs: number) => `${new Date(atMs).toISOString().replace(/[-:T]|\.\d+/g, '')}`;
+    const [from, until] = [toTime(Date.now()), toTime(Date.now() + seconds * 1000)];
+    const dates = ['-startdate', from, '-enddate', until];
+    const files = ['-in', `${name}.csr`, '-out', `${name}.pem`];
+    this.#openssl('ca', '-batch', '-notext', '-config', 'short.conf', ...dates, ...files);
+  }
+
   /** Such as `O = system:nodes, CN = system:node:h0`. */
   subjectOf(request: string): string {
     writeFileSync(join(this.#dir, 'asked.csr'), request);
@@ -50,10 +84,12 @@ export class Signer {
       .trim();
   }
 
-  /** The name of the client’s certificate, when it is of this authority. */
+  /** The name of the client’s certificate, when it is of this authority, and has not ended on an open connection. */
   static userOf(socket: TLSSocket): string | undefined {
-    const { CN } = socket.authorized ? socket.getPeerCertificate().subject : {};
-    return typeof CN === 'string' ? CN : undefined;
+    if (!socket.authorized) return undefined;
+    const { subject, valid_to: until } = socket.getPeerCertificate();
+    const { CN } = subject;
+    return typeof CN === 'string' && Date.now() < Date.parse(until) ? CN : undefined;
   }
 
   #openssl(...words: string[]): string {

@@ -11,8 +11,8 @@ export const TEST_CREDENTIALS = { accessKeyId: 'AKIATEST', secretAccessKey: 'sec
 
 export type StoredObject = { body: Buffer; writtenMs: number };
 
-/** What happens to a request instead of its answer; undefined: nothing. */
-export type Fault = { readonly status: number; readonly code: string } | 'cut' | 'hang' | undefined;
+/** What happens to a request instead of its answer; undefined: nothing. `lost`: it is carried out before that. */
+export type Fault = { readonly status: number; readonly code: string } | 'cut' | 'hang' | 'lost' | undefined;
 
 export class S3Server {
   readonly objects: Map<string, StoredObject>;
@@ -24,6 +24,8 @@ export class S3Server {
   isConditional = true;
   /** Of the server's clock. */
   skewMs = 0;
+  /** Whether clients must have about the same time. */
+  checksClocks = true;
   url = '';
   readonly bucket: string;
 
@@ -60,8 +62,10 @@ export class S3Server {
     const fault = await this.fault(method, key);
     if (fault === 'hang') return void (await sleep(3_600_000, undefined, { ref: false }));
     if (fault === 'cut') return void request.socket.destroy();
-    if (fault !== undefined) return refuse(fault.status, fault.code);
-    const problem = verifySignature(request, body, TEST_CREDENTIALS, this.#now());
+    if (fault === 'lost') response.end = () => request.socket.destroy() && response;
+    else if (fault !== undefined) return refuse(fault.status, fault.code);
+    const at = this.checksClocks ? this.#now() : timeOf(request);
+    const problem = verifySignature(request, body, TEST_CREDENTIALS, at);
     if (problem !== undefined) return refuse(403, problem);
     if (bucket !== this.bucket) return refuse(404, 'NoSuchBucket');
     if (key === '') return this.#list(url.searchParams, response);
@@ -149,6 +153,12 @@ export class S3Server {
   #now(): Date {
     return new Date(Date.now() + this.skewMs);
   }
+}
+
+function timeOf({ headers }: IncomingMessage): Date {
+  const [, year, month, day, ...time] =
+    /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(String(headers['x-amz-date'])) ?? [];
+  return new Date(`${year}-${month}-${day}T${time.join(':')}Z`);
 }
 
 function etagOf({ body }: StoredObject): string {

@@ -9,7 +9,7 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Doors } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
-import { LEASES, NODES, readNode } from '../kube/objects.ts';
+import { NODES, readNode } from '../kube/objects.ts';
 import { toDoorAnnotations } from '../kubernetes/doors.ts';
 import { isHoldingLabel, toHoldingLabels } from '../kubernetes/holdings.ts';
 import { HOST_LABEL, POD_HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
@@ -21,6 +21,7 @@ import {
 } from '../kubernetes/unplaced.ts';
 import type { FleetSeal } from '../seal.ts';
 import { NodeCordon } from './node-cordon.ts';
+import { NodeLease } from './node-lease.ts';
 import { UnplacedPost } from './unplaced-post.ts';
 
 const INSTANCE = 'sandboxd.dev/instance';
@@ -77,6 +78,7 @@ export class Registration {
   #postedAtMs = Number.NEGATIVE_INFINITY;
   #reported = '';
   readonly #cordon: NodeCordon;
+  readonly #lease: NodeLease;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
@@ -87,6 +89,8 @@ export class Registration {
       nodeUid: () => this.#nodeUid,
       findNode: () => this.#findNode(),
     });
+    const { client, name } = options;
+    this.#lease = new NodeLease({ client, name, durationMs: FENCE_MS, signal: this.#stop.signal });
     this.#unplacedPost = new UnplacedPost({
       read: () => options.readUnplaced(this.#nodeUid),
       posted: () => this.#unplaced,
@@ -177,11 +181,11 @@ export class Registration {
     const atMs = performance.now();
     const wasFenced = this.isFenced;
     if (wasFenced || this.#nodeUid === undefined) await this.#ensureNode();
-    await this.#renewLease().catch(async (error: unknown) => {
+    await this.#lease.renew().catch(async (error: unknown) => {
       // With the Node its Lease goes, too.
       if (!isRefusal(error, 404)) throw error;
       await this.#ensureNode();
-      await this.#makeLease();
+      await this.#lease.make(this.#nodeUid ?? '');
     });
     await this.#postHoldings();
     await this.#unplacedPost.post();
@@ -292,31 +296,9 @@ export class Registration {
     if (this.#nodeUid === uid) return;
     this.#nodeUid = uid;
     this.#nodeSinceMs = performance.now();
+    // A new one is not ready before that.
+    this.#postedAtMs = Number.NEGATIVE_INFINITY;
     this.#options.onNode?.();
-  }
-
-  async #renewLease(): Promise<void> {
-    const { client, name } = this.#options;
-    const path = `${LEASES}/${encodeURIComponent(name)}`;
-    const body = { spec: this.#leaseSpec() };
-    await client.request({ method: 'PATCH', path, patch: 'merge', body, signal: this.#stop.signal });
-  }
-
-  async #makeLease(): Promise<void> {
-    const { client, name } = this.#options;
-    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: this.#nodeUid };
-    const body = {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      metadata: { name, namespace: 'kube-node-lease', ownerReferences: [owner] },
-      spec: this.#leaseSpec(),
-    };
-    await client.request({ method: 'POST', path: LEASES, body, signal: this.#stop.signal });
-  }
-
-  #leaseSpec() {
-    const renewTime = new Date().toISOString().replace('Z', '000Z');
-    return { holderIdentity: this.#options.name, leaseDurationSeconds: FENCE_MS / 1000, renewTime };
   }
 
   async #postStatus(): Promise<void> {

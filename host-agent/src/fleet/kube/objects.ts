@@ -44,6 +44,8 @@ const node = z.object({
   status: z.object({ conditions: z.array(condition).default([]) }).prefault({}),
 });
 
+const lease = z.object({ spec: z.object({ renewTime: text.optional() }).prefault({}) });
+
 const list = z.object({ items: z.array(z.unknown()) });
 
 export type Pod = z.output<typeof pod>;
@@ -55,6 +57,12 @@ export function readPod(object: unknown): Pod | undefined {
 
 export function readNode(object: unknown): Node | undefined {
   return node.safeParse(object).data;
+}
+
+/** Of the wall clock that wrote it; undefined for what is not a Lease that was renewed. */
+export function readRenewedAtMs(object: unknown): number | undefined {
+  const atMs = Date.parse(lease.safeParse(object).data?.spec.renewTime ?? '');
+  return Number.isNaN(atMs) ? undefined : atMs;
 }
 
 /** Of a list. */

@@ -33,7 +33,12 @@ const SETTLE_MS = 10_000;
 const MAX_OTHERS = 4;
 const MAX_AT_ONCE = 64;
 
-export type ArrivalRecord = { readonly departure: string; readonly token: string };
+export type ArrivalRecord = {
+  readonly departure: string;
+  readonly token: string;
+  /** The claim was sent. What the store does not have yet may be on its way: a network that was cut delivers late. */
+  readonly isAsked?: true;
+};
 
 export type ArrivalsDeps = {
   readonly context: ResourceContext;
@@ -165,13 +170,17 @@ export class Arrivals {
     const { shared, records } = this.#deps;
     const { store } = shared;
     let damage: unknown;
+    let mayBeOwn = false;
     for (const each of await store.parked.find(id, signal)) {
       const departure = each.slice(id.length + 1);
       try {
         const holder = await store.parked.readClaim(each, signal);
         const own = records.get(id);
         if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
-        if (holder === undefined && onlyOwn) continue;
+        if (holder === undefined && onlyOwn) {
+          mayBeOwn ||= own?.departure === departure && own.isAsked === true;
+          continue;
+        }
         const manifest = await store.read(each, signal);
         if (manifest === undefined) continue;
         return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
@@ -183,7 +192,7 @@ export class Arrivals {
     }
     if (damage !== undefined) throw damage;
     // Nothing of this host is in the store any more.
-    if (records.get(id) !== undefined) await records.remove(id);
+    if (records.get(id) !== undefined && !mayBeOwn) await records.remove(id);
     return undefined;
   }
 
@@ -204,15 +213,17 @@ export class Arrivals {
     assertPlace();
     using _name = this.#deps.reserveName(record.owner, record.metadata?.name);
     using _quota = isOwn ? undefined : this.#deps.admitPause(record.owner);
-    const token = this.#tokenFor(id, departure);
+    const arrival = this.#arrivalFor(id, departure);
+    const { token } = arrival;
     const paths = sandboxPaths(context.directories, id);
     let isClaimed = isOwn;
+    let isAsked = false;
     try {
       await using prefetched = await prefetches.take(id, departure);
       using _space = await shared.admission.reserve({
         ...{ memoryMib: [], areCopies: false, diskBytes: missingBytes(manifest, prefetched?.content) },
       });
-      await records.put(id, { departure, token });
+      await records.put(id, arrival);
       await records.flush();
       await rm(paths.dir, { recursive: true, force: true });
       const { rootfs } = record.options;
@@ -223,6 +234,9 @@ export class Arrivals {
       context.faults.reach('arrival.fetched');
       signal.throwIfAborted();
       assertPlace();
+      isAsked = true;
+      await records.put(id, { ...arrival, isAsked });
+      await records.flush();
       if (!(await shared.store.parked.claim(parkedId(id, departure), token)))
         throw new AppError('conflict', `sandbox ${id} was taken by another host, or stays where it was`);
       isClaimed = true;
@@ -230,15 +244,14 @@ export class Arrivals {
       const sandbox = await this.#enter(id, record);
       const durationMs = Math.round(performance.now() - startedAt);
       log.info({ sandbox: id, bytes, fetchedMs, durationMs }, 'a sandbox of another host is here');
-      await this.#settle(id, { departure, token });
+      await this.#settle(id, arrival);
       return sandbox;
     } catch (error) {
       // What is claimed stays, whatever fails: the next start, or the next request, goes on from the store.
       if (!isClaimed) {
         await rm(paths.dir, { recursive: true, force: true });
         await rm(paths.socketDir, { recursive: true, force: true });
-        // A claim whose answer is not known may have been written.
-        if (!(await this.#mayBeClaimed(id, departure, token))) await records.remove(id);
+        if (!(await this.#mayBeClaimed(id, arrival, isAsked))) await records.remove(id);
       }
       signal.throwIfAborted();
       throw asNoSpace(error, 'fetch the sandbox', 'fetch') ?? error;
@@ -256,17 +269,18 @@ export class Arrivals {
     }
   }
 
-  #tokenFor(id: string, departure: string): string {
+  #arrivalFor(id: string, departure: string): ArrivalRecord {
     const own = this.#deps.records.get(id);
-    return own?.departure === departure ? own.token : randomUUID();
+    return own?.departure === departure ? own : { departure, token: randomUUID() };
   }
 
-  async #mayBeClaimed(id: string, departure: string, token: string): Promise<boolean> {
+  /** A claim whose answer is not known may have been written, or may be yet, until another one has been. */
+  async #mayBeClaimed(id: string, { departure, token }: ArrivalRecord, isAsked: boolean): Promise<boolean> {
     const limit = AbortSignal.timeout(5000);
     const holder = await this.#deps.shared.store.parked
       .readClaim(parkedId(id, departure), limit)
       .catch(() => token);
-    return holder === token;
+    return holder === token || (holder === undefined && isAsked);
   }
 
   /** From the registry's answer on it is a sandbox of this host. */

@@ -22,6 +22,8 @@ export class WholeOffers {
   readonly #deps: WholeOffersDeps;
   readonly #queue = new PQueue({ concurrency: MAX_SENDING });
   readonly #running = new Map<string, { readonly abort: AbortController; readonly done: Promise<void> }>();
+  /** Since when each is looked at, by id: the wall clock may jump. A restart of the daemon begins again. */
+  readonly #since = new Map<string, { readonly departure: string; readonly atMs: number }>();
   /** Their departures, by id. After a restart of the daemon they are sent again, which sends no chunks. */
   readonly #whole = new Map<string, string>();
 
@@ -30,11 +32,11 @@ export class WholeOffers {
   }
 
   /** Begins with one that no host has claimed, if it is time; it may wait for others. */
-  look(sandbox: Sandbox, { departure, hasChanges, atMs, wasRunning }: DepartureRecord): void {
+  look(sandbox: Sandbox, { departure, hasChanges, wasRunning }: DepartureRecord): void {
     const { afterMs = AFTER_MS, track, log } = this.#deps;
     const { id } = sandbox;
     if (hasChanges !== true || this.#whole.get(id) === departure || this.#running.has(id)) return;
-    if (Date.now() - atMs < afterMs) return;
+    if (performance.now() - this.#sinceOf(id, departure) < afterMs) return;
     const abort = new AbortController();
     const send = (stop: AbortSignal) =>
       this.#send(sandbox, { departure, wasRunning }, AbortSignal.any([abort.signal, stop]));
@@ -54,6 +56,15 @@ export class WholeOffers {
     running?.abort.abort(new AppError('cancelled', `sandbox ${id} is not offered any more`));
     await running?.done;
     this.#whole.delete(id);
+    this.#since.delete(id);
+  }
+
+  #sinceOf(id: string, departure: string): number {
+    const known = this.#since.get(id);
+    if (known?.departure === departure) return known.atMs;
+    const atMs = performance.now();
+    this.#since.set(id, { departure, atMs });
+    return atMs;
   }
 
   async stop(): Promise<void> {
