@@ -87,8 +87,8 @@ export type WrittenVm = SavedVm & {
   /** How long the guest was paused until everything was written. */
   readonly pausedMs: number;
   /**
-   * Present if only changes were written: `memoryPath` is the unchanged `base`, which becomes the guest's memory when
-   * these changes are applied (see page-log.ts).
+   * Present if only changes were written: `memoryPath` is the unchanged `base` or `since`, which becomes the guest's
+   * memory when these changes are applied (see page-log.ts).
    */
   readonly changesPath?: string;
 };
@@ -113,6 +113,11 @@ export type SaveOptions = {
    * that differ from it are written.
    */
   readonly base?: string;
+  /**
+   * What an earlier `save` of this VM object has written as its memory, and nothing has changed since. It goes before
+   * `base`: only pages that differ from it are written, unless this VMM's pages cannot be read.
+   */
+  readonly since?: string;
 };
 
 export type VmExit = {

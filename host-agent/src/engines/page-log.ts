@@ -1,9 +1,11 @@
-// A redo log of guest pages: what differs between the memory that a VMM maps privately from a file and that file.
-// Written while the VMM exists, when the file must not change; applied after its end, as often as a crash demands.
+// A redo log of guest pages: what differs between the memory of a VMM and a file, which it maps privately, or which is an
+// earlier copy. Written while the VMM exists, when the file must not change; applied after its end, as often as a crash
+// demands.
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { writeFully } from '../lib/write-fully.ts';
-import { type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
+import { openProcessFile } from '../lib/untrusted-path.ts';
+import { checkSize, type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
 
 /*
  * Little-endian. The file begins with MAGIC and the memory's size (u64). Each record is a header, which is the offset
@@ -19,7 +21,7 @@ const WRITE_BYTES = 4 * CHUNK_BYTES;
 
 export type PageLogOptions = {
   readonly pid: number;
-  /** Private mappings of `base` that together are the guest's memory. */
+  /** Private mappings that together are the guest's memory; `base` has what those have that are not their process's. */
   readonly mappings: readonly Mapping[];
   readonly memoryBytes: number;
   readonly base: string;
@@ -36,9 +38,7 @@ export async function logOwnPages({
   target,
 }: PageLogOptions): Promise<void> {
   await using memory = await open(`/proc/${pid}/mem`, 'r');
-  await using file = await open(base, 'r');
-  if ((await file.stat()).size !== memoryBytes)
-    throw new Error(`${base} has not the size of the guest's memory`);
+  await using file = await openBase(base, memoryBytes);
   await using log = await open(target, 'w', 0o600);
   const writer = new LogWriter(log, memoryBytes);
   const own = Buffer.allocUnsafe(CHUNK_BYTES);
@@ -58,6 +58,48 @@ export async function logOwnPages({
     }
   }
   await writer.end();
+}
+
+type FileLogOptions = Omit<PageLogOptions, 'pid' | 'mappings'> & {
+  /** The guest's memory, by a link beneath /proc. */
+  readonly memoryPath: string;
+};
+
+/** The same for memory that processes share, of which all is read. */
+export async function logSharedPages({
+  memoryPath,
+  memoryBytes,
+  base,
+  target,
+}: FileLogOptions): Promise<void> {
+  await using memory = await openProcessFile(memoryPath);
+  checkSize((await memory.stat()).size, memoryBytes);
+  await using file = await openBase(base, memoryBytes);
+  await using log = await open(target, 'w', 0o600);
+  const writer = new LogWriter(log, memoryBytes);
+  const own = Buffer.allocUnsafe(CHUNK_BYTES);
+  const old = Buffer.allocUnsafe(CHUNK_BYTES);
+  for (let offset = 0; offset < memoryBytes; offset += CHUNK_BYTES) {
+    const length = Math.min(CHUNK_BYTES, memoryBytes - offset);
+    const [now, before] = [own.subarray(0, length), old.subarray(0, length)];
+    await Promise.all([readFully(memory, now, offset), readFully(file, before, offset)]);
+    for (const different of differences(now, before))
+      await writer.add(offset + different.offset, different.pages);
+  }
+  await writer.end();
+}
+
+async function openBase(base: string, memoryBytes: number): Promise<FileHandle> {
+  const file = await open(base, 'r');
+  if ((await file.stat()).size === memoryBytes) return file;
+  await file.close();
+  throw new Error(`${base} has not the size of the guest's memory`);
+}
+
+/** What a log changes, in its order; each is valid until the next. Rejects if the log is damaged. */
+export async function* readPageLog(logPath: string, memoryBytes: number): AsyncGenerator<LoggedPages> {
+  await using log = await open(logPath, 'r');
+  for await (const records of readLog(log, logPath, memoryBytes)) yield* records;
 }
 
 /**
@@ -162,14 +204,14 @@ class LogWriter {
   }
 }
 
-type LogRecord = { readonly offset: number; readonly pages: Buffer };
+export type LoggedPages = { readonly offset: number; readonly pages: Buffer };
 
 /** Records in groups, valid until the next group. Rejects if the log is damaged or of a memory of another size. */
 async function* readLog(
   file: FileHandle,
   path: string,
   memoryBytes: number,
-): AsyncGenerator<readonly LogRecord[]> {
+): AsyncGenerator<readonly LoggedPages[]> {
   const check = (isGood: boolean, what: string): void => {
     if (!isGood) throw new Error(`the log of changed pages ${path} is damaged: ${what}`);
   };
@@ -186,7 +228,7 @@ async function* readLog(
     check(have >= HEADER_BYTES, 'it ends early');
     const part = buffer.subarray(0, have);
     await readFully(file, part, position);
-    const records: LogRecord[] = [];
+    const records: LoggedPages[] = [];
     let at = 0;
     while (at + HEADER_BYTES <= have) {
       const offset = Number(part.readBigUInt64LE(at));

@@ -8,6 +8,7 @@ const CHUNK_BYTES = 64 * 1024;
 const READ_BYTES = 16 * CHUNK_BYTES;
 const ENTRY_BYTES = 4;
 type Range = { readonly offset: number; readonly length: number };
+type Pages = { readonly offset: number; readonly pages: Buffer };
 
 export class ChunkChecksums {
   /** CRC-32 of each chunk, little-endian, in the order of the file. */
@@ -57,6 +58,32 @@ export class ChunkChecksums {
   async update(path: string, ranges: readonly Range[]): Promise<void> {
     await using file = await open(path, 'r');
     await this.#read(file, ranges);
+  }
+
+  /** Takes those that the file would have with these pages in it, which come in the order of the file. */
+  async overlay(path: string, changes: AsyncIterable<Pages>): Promise<void> {
+    await using file = await open(path, 'r');
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+    let chunk = buffer.subarray(0, 0);
+    let start = -1;
+    const end = (): void => {
+      if (start >= 0) this.#entries.writeUInt32LE(crc32(chunk), (start / CHUNK_BYTES) * ENTRY_BYTES);
+    };
+    for await (const { offset, pages } of changes)
+      for (let done = 0; done < pages.length; ) {
+        const at = offset + done;
+        const next = at - (at % CHUNK_BYTES);
+        if (next < start) throw new Error('changed pages are out of order');
+        if (next !== start) {
+          end();
+          chunk = buffer.subarray(0, Math.min(CHUNK_BYTES, this.sizeBytes - next));
+          const { bytesRead } = await file.read(chunk, 0, chunk.length, next);
+          if (bytesRead !== chunk.length) throw new Error('a memory file ends early');
+          start = next;
+        }
+        done += pages.copy(chunk, at - start, done);
+      }
+    end();
   }
 
   /** Offset of the first chunk that differs; undefined when none does. */
