@@ -48,7 +48,7 @@ export async function downloadFiles(
 ): Promise<Downloaded> {
   const fetched = { chunks: 0, bytes: 0 };
   const written = new Map<string, WrittenWindows>();
-  for (const stored of files) {
+  const fetchFile = async (stored: StoredFile, signal: AbortSignal): Promise<void> => {
     const { part, sizeBytes } = stored;
     const path = paths[part];
     if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
@@ -101,7 +101,10 @@ export async function downloadFiles(
       }
     };
     await forEachAtOnce(stored.changes ?? [], MAX_REQUESTS, change, signal);
-  }
+  };
+  // Of files that are known there is little to fetch, and much to wait for.
+  const atOnce = files.every(({ part }) => content.has(part)) ? files.length : 1;
+  await forEachAtOnce(files, Math.max(1, atOnce), fetchFile, signal);
   const ranges = new Map([...written].map(([part, windows]) => [part, windows.ranges()]));
   return { ...fetched, written: ranges };
 }

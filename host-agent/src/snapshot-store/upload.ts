@@ -3,7 +3,15 @@ import type { StoredFile, StoreManifest } from './manifest.ts';
 import type { TenantName } from './store-keys.ts';
 import type { StoredLimit } from './stored-use.ts';
 
-export type FileBase = { readonly path: string; readonly stored: StoredFile };
+export type FileBase = {
+  readonly path: string;
+  readonly stored: StoredFile;
+  /** Known already, as of `readChanges`; absent: the file is compared with this copy. */
+  readonly changes?: (() => AsyncIterable<ChangedPages>) | undefined;
+};
+
+/** Whole blocks, valid until the next. */
+export type ChangedPages = { readonly offset: number; readonly pages: Buffer };
 
 export type ChunkUpload = {
   readonly tenant: TenantName;

@@ -46,7 +46,7 @@ export type ArrivalsDeps = {
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
   readonly register: (sandbox: Sandbox) => void;
-  readonly prefetches: Pick<Prefetches, 'take'>;
+  readonly prefetches: Pick<Prefetches, 'take' | 'departureOf'>;
   /** What an earlier daemon claimed is here. */
   readonly onFinished: (sandbox: Sandbox) => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
@@ -164,6 +164,8 @@ export class Arrivals {
   async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
     const { shared, records } = this.#deps;
     const { store } = shared;
+    const ahead = onlyOwn ? undefined : await this.#findAhead(id, signal);
+    if (ahead !== undefined) return ahead;
     let damage: unknown;
     for (const each of await store.parked.find(id, signal)) {
       const departure = each.slice(id.length + 1);
@@ -187,13 +189,30 @@ export class Arrivals {
     return undefined;
   }
 
+  /** The one that was fetched ahead, for which the store need not be searched. */
+  async #findAhead(id: string, signal: AbortSignal): Promise<Offer | undefined> {
+    const { store } = this.#deps.shared;
+    const departure = this.#deps.prefetches.departureOf(id);
+    if (departure === undefined) return undefined;
+    const parked = parkedId(id, departure);
+    try {
+      const asked = [store.parked.readClaim(parked, signal), store.read(parked, signal)] as const;
+      const [holder, manifest] = await Promise.all(asked);
+      if (holder !== undefined || manifest === undefined) return undefined;
+      return { manifest, parked: readParked(manifest), departure, isOwn: false };
+    } catch {
+      // The search says what is wrong with it.
+      return undefined;
+    }
+  }
+
   async #takeOver(
     id: string,
     { manifest, parked, departure, isOwn }: Offer,
     signal: AbortSignal,
     { assertFits }: ArrivalConditions,
   ): Promise<Sandbox> {
-    const { context, shared, records, prefetches, log } = this.#deps;
+    const { context, shared, records, prefetches, track, log } = this.#deps;
     const startedAt = performance.now();
     if (!isOwn) this.#deps.assertOpen();
     const resolved = await shared.resolve(parked.archive, signal);
@@ -230,7 +249,8 @@ export class Arrivals {
       const sandbox = await this.#enter(id, record);
       const durationMs = Math.round(performance.now() - startedAt);
       log.info({ sandbox: id, bytes, fetchedMs, durationMs }, 'a sandbox of another host is here');
-      await this.#settle(id, { departure, token });
+      // It runs on meanwhile, where it ran.
+      void track(() => this.#settle(id, { departure, token }));
       return sandbox;
     } catch (error) {
       // What is claimed stays, whatever fails: the next start, or the next request, goes on from the store.
@@ -250,7 +270,8 @@ export class Arrivals {
     const { shared, records, log } = this.#deps;
     try {
       await shared.store.removeManifest(parkedId(id, departure), AbortSignal.timeout(SETTLE_MS));
-      await records.remove(id);
+      // It may have left, and be on its way back.
+      if (records.get(id)?.departure === departure) await records.remove(id);
     } catch (error) {
       log.warn({ sandbox: id, reason: firstLine(error) }, 'a sandbox that arrived stays in the store, too');
     }

@@ -82,6 +82,11 @@ export class Prefetches {
     return known?.move === move ? known.state : undefined;
   }
 
+  /** Whose files are here, or some of them. */
+  departureOf(id: string): string | undefined {
+    return this.#all.get(id)?.departure;
+  }
+
   ids(): Iterable<string> {
     return this.#all.keys();
   }
