@@ -3,8 +3,8 @@
 // demands.
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { writeFully } from '../lib/write-fully.ts';
 import { openProcessFile } from '../lib/untrusted-path.ts';
+import { writeFully } from '../lib/write-fully.ts';
 import { checkSize, type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
 
 /*

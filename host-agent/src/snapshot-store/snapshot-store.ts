@@ -163,9 +163,7 @@ export class SnapshotStore {
         count(await this.#sendChunk(keys, name, bytes, signal, limit));
       };
       const chunks = stored.chunks.map(([index]) => index);
-      const pieces = known
-        ? toPieces(known())
-        : readChanges(path, { path: copy, chunks }, stored.sizeBytes);
+      const pieces = known ? toPieces(known()) : readChanges(path, { path: copy, chunks }, stored.sizeBytes);
       await forEachAtOnce(pieces, MAX_REQUESTS, sendPiece, signal);
       return { ...stored, ...(changes.length > 0 && { changes }) };
     };

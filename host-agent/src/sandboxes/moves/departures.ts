@@ -148,7 +148,11 @@ export class Departures {
       ended.catch(() => undefined);
       this.#deps.context.faults.reach('move.paused');
       const send = (stop: AbortSignal): Promise<SentChunks> =>
-        this.#send(sandbox, { departure, wasRunning: sending.wasRunning, ended }, AbortSignal.any([signal, stop]));
+        this.#send(
+          sandbox,
+          { departure, wasRunning: sending.wasRunning, ended },
+          AbortSignal.any([signal, stop]),
+        );
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
       const inPages = this.#deps.records.get(id)?.hasChanges === true;
       const sent = { sandbox: id, sentBytes, inPages, durationMs: Math.round(performance.now() - pausedAt) };

@@ -38,7 +38,8 @@ export async function uploadParked(
 ): Promise<SentChunks> {
   const { id, record } = sandbox;
   const { files, needsResync, ...sent } =
-    (bases && (await findLogged(sandbox, bases))) ?? (await settle(sandbox, { bases, ended }, context.faults));
+    (bases && (await findLogged(sandbox, bases))) ??
+    (await settle(sandbox, { bases, ended }, context.faults));
   const { digest } = sent;
   const described = await describeParked(id, record, files, { needsResync, wasRunning });
   return await store.upload(
@@ -58,10 +59,7 @@ export async function uploadParked(
 }
 
 /** What the pause has written since the copy that was sent: nothing of the memory is compared. */
-async function findLogged(
-  { paths, record }: Sandbox,
-  bases: KeptCopy['bases'],
-): Promise<Sent | undefined> {
+async function findLogged({ paths, record }: Sandbox, bases: KeptCopy['bases']): Promise<Sent | undefined> {
   const base = bases.get('memory');
   if (record.paused?.hasMemory !== true || base === undefined) return undefined;
   const { vm, manifest, changesPath, checksums } =

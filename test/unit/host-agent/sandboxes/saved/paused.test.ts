@@ -340,7 +340,8 @@ t.test('a pause writes what has changed since a copy, which may go then', async 
   if (found === undefined) throw new Error('no changes');
   const log = () => readPageLog(found.changesPath, SIZE);
   const pages: number[] = [];
-  for await (const { offset, pages: bytes } of log()) pages.push(offset / PAGE_BYTES, bytes.length / PAGE_BYTES);
+  for await (const { offset, pages: bytes } of log())
+    pages.push(offset / PAGE_BYTES, bytes.length / PAGE_BYTES);
   t.same(pages, [73, 1, 143, 1, 144, 1].slice(0, pages.length));
   t.equal(statSync(found.vm.memoryPath).ino, statSync(copy.memoryPath).ino);
   await found.checksums.overlay(found.vm.memoryPath, log());
