@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
+import { everyOne } from '../../lib/wait.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
 import { diskBytesOf, type StoreManifest } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
@@ -232,12 +233,13 @@ export class Arrivals {
         ...{ memoryMib: [], areCopies: false, diskBytes: missingBytes(manifest, prefetched?.content) },
       });
       await records.put(id, { departure, token });
-      await records.flush();
       await rm(paths.dir, { recursive: true, force: true });
       const { rootfs } = record.options;
       const { store } = shared;
       const input = { paths, manifest, parked, rootfs, store, prefetched };
-      const bytes = await fetchParked(input, signal);
+      const fetching = fetchParked(input, signal);
+      await everyOne([fetching, records.flush()]);
+      const bytes = await fetching;
       const fetchedMs = Math.round(performance.now() - startedAt);
       context.faults.reach('arrival.fetched');
       signal.throwIfAborted();
@@ -317,13 +319,15 @@ export class Arrivals {
       if (network !== undefined) await context.network.destroy(network);
       throw error;
     });
-    await context.records.flush();
-    context.faults.reach('arrival.recorded');
     const own: SandboxContext = {
       ...{ id, context, paths, record, handles: {} },
       log: log.child({ sandbox: id }),
     };
-    await adoptPaused(own);
+    const recorded = async (): Promise<void> => {
+      await context.records.flush();
+      context.faults.reach('arrival.recorded');
+    };
+    await everyOne([recorded(), adoptPaused(own)]);
     const settled = {
       ...record,
       vmm: record.vmm && { ...record.vmm, bootId: readBootId() },

@@ -143,6 +143,7 @@ export class Departures {
       using _paused = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
       await this.#pause(sandbox, signal);
+      const pauseMs = Math.round(performance.now() - pausedAt);
       // What has changed is sent meanwhile; no other host gets it before its VMM has ended.
       const ended = this.#deps.sleep.endVm(sandbox);
       ended.catch(() => undefined);
@@ -155,7 +156,13 @@ export class Departures {
         );
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
       const inPages = this.#deps.records.get(id)?.hasChanges === true;
-      const sent = { sandbox: id, sentBytes, inPages, durationMs: Math.round(performance.now() - pausedAt) };
+      const sent = {
+        sandbox: id,
+        sentBytes,
+        inPages,
+        pauseMs,
+        durationMs: Math.round(performance.now() - pausedAt),
+      };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);

@@ -18,6 +18,7 @@ import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import { type EarlierCopy, linkCopy } from './earlier-copy.ts';
 import {
+  dropPrepared,
   type PausedManifest,
   prepareManifest,
   publishManifest,
@@ -80,6 +81,7 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
   const copyDir = copyDirOf(own);
   const clear = async (): Promise<void> => {
     for (const each of [own, copyDir]) await rm(each, { recursive: true, force: true });
+    await dropPrepared(dir);
   };
   await clear();
   await mkdir(own, { mode: 0o700 });
@@ -107,10 +109,10 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
       },
       commit: async (written) => {
         faults.reach('pause.written');
-        const manifest = await describe(input, { written, generation, before, copy, isQuiet });
+        await flushAll(input, { written, generation, before, copy, isQuiet });
         faults.reach('pause.flushed');
         signal?.throwIfAborted();
-        await commit(dir, manifest, before, () => faults.reach('pause.durable'));
+        await commit(dir, before, () => faults.reach('pause.durable'));
         durable = written;
         input.onDurable?.();
       },
@@ -152,56 +154,53 @@ type Description = {
   readonly isQuiet: boolean;
 };
 
-/** Computes the checksums, and flushes all files. */
-async function describe(
+/** Computes the checksums, and flushes all files and the prepared manifest, at once: the guest is paused meanwhile. */
+async function flushAll(
   { dir, layerPath, compatibility, signal }: PauseInput,
   { written, generation, before, copy, isQuiet }: Description,
-): Promise<PausedManifest> {
+): Promise<void> {
   const { memoryPath, changesPath, statePath } = written;
   const relative = (path: string) => path.slice(dir.length + 1);
   const own = join(dir, String(generation));
-  const computeChecksums = async (): Promise<string> => {
-    if (memoryPath === copy?.memoryPath) return relative(copy.checksumsPath);
-    if (changesPath !== undefined && before !== undefined) return before.checksumsPath;
-    const path = join(own, CHECKSUMS_FILE);
-    await (await ChunkChecksums.of(memoryPath, signal)).store(path);
-    await flush(path);
-    return relative(path);
+  const known =
+    copy?.memoryPath === memoryPath
+      ? relative(copy.checksumsPath)
+      : changesPath === undefined
+        ? undefined
+        : before?.checksumsPath;
+  const checksumsPath = join(own, CHECKSUMS_FILE);
+  const finishDirectory = async (): Promise<void> => {
+    if (known === undefined) {
+      await (await ChunkChecksums.of(memoryPath, signal)).store(checksumsPath);
+      await flush(checksumsPath);
+    }
+    await flush(own);
   };
-  // The guest is paused meanwhile: the disk works while this process computes.
-  const computing = computeChecksums();
-  await everyOne([computing, flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
-  await flush(own);
-  if (copy !== undefined) await flush(copyDirOf(own));
-  const checksumsPath = await computing;
-  const layer = await stat(layerPath);
-  const memory = await stat(memoryPath);
-  return {
+  const [layer, memory] = [await stat(layerPath), await stat(memoryPath)];
+  const manifest: PausedManifest = {
     formatVersion: 1,
     phase: 'paused',
     generation,
     savedAt: new Date().toISOString(),
     memory: { path: relative(memoryPath), sizeBytes: memory.size, mtimeMs: memory.mtimeMs },
-    checksumsPath,
+    checksumsPath: known ?? relative(checksumsPath),
     ...(changesPath !== undefined && { changesPath: relative(changesPath) }),
     state: { path: relative(statePath), checksum: crc32(await readFile(statePath)) },
     layer: { sizeBytes: layer.size, mtimeMs: layer.mtimeMs },
     compatibility: { ...compatibility },
     needsResync: !isQuiet,
   };
+  const files = [changesPath ?? memoryPath, statePath, dirname(dir), ...(copy ? [copyDirOf(own)] : [])];
+  await everyOne([
+    ...[finishDirectory(), prepareManifest(dir, manifest), flushLayer(layerPath)],
+    ...files.map(flush),
+  ]);
 }
 
 /** A manifest that may or may not be on disk is taken back before the guest runs on. */
-async function commit(
-  dir: string,
-  manifest: PausedManifest,
-  before: PausedManifest | undefined,
-  onDone: () => void,
-): Promise<void> {
-  await prepareManifest(dir, manifest);
+async function commit(dir: string, before: PausedManifest | undefined, onDone: () => void): Promise<void> {
   try {
     await publishManifest(dir);
-    await flush(dirname(dir));
     onDone();
   } catch (error) {
     // A removal needs no space: then the next pause saves everything.
