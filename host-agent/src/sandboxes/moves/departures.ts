@@ -148,21 +148,12 @@ export class Departures {
       const ended = this.#deps.sleep.endVm(sandbox);
       ended.catch(() => undefined);
       this.#deps.context.faults.reach('move.paused');
-      const send = (stop: AbortSignal): Promise<SentChunks> =>
-        this.#send(
-          sandbox,
-          { departure, wasRunning: sending.wasRunning, ended },
-          AbortSignal.any([signal, stop]),
-        );
+      const about = { departure, wasRunning: sending.wasRunning, ended };
+      const send = (stop: AbortSignal) => this.#send(sandbox, about, AbortSignal.any([signal, stop]));
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
       const inPages = this.#deps.records.get(id)?.hasChanges === true;
-      const sent = {
-        sandbox: id,
-        sentBytes,
-        inPages,
-        pauseMs,
-        durationMs: Math.round(performance.now() - pausedAt),
-      };
+      const durationMs = Math.round(performance.now() - pausedAt);
+      const sent = { sandbox: id, sentBytes, inPages, pauseMs, durationMs };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);

@@ -72,7 +72,7 @@ t.test('a pause writes what has changed since a copy, which may go then', async 
   const pages: number[] = [];
   for await (const { offset, pages: bytes } of log())
     pages.push(offset / PAGE_BYTES, bytes.length / PAGE_BYTES);
-  t.same(pages, [73, 1, 143, 1, 144, 1].slice(0, pages.length));
+  t.same(pages, [73, 1, 143, 2]);
   t.equal(statSync(found.vm.memoryPath).ino, statSync(copy.memoryPath).ino);
   await found.checksums.overlay(found.vm.memoryPath, log());
   await rm(join(copy.memoryPath, '..'), { recursive: true });
