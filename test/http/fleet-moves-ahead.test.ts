@@ -40,6 +40,7 @@ t.test('the next host has what was sent before the sandbox is paused', async (t)
   const { s3, cordon, a, b, url, id, arrives } = await prepare(t);
   cordon('h0');
   await arrives(b);
+  t.equal(b.daemon.home.host.counts.prepares, 1, 'its engine is ready for it');
   const { requests } = s3;
   const isChunk = ({ method, key }: (typeof requests)[number]) => method === 'GET' && /chunks\//.test(key);
   const offered = requests.findIndex(({ method, key }) => method === 'PUT' && /sandboxes\/sbx/.test(key));

@@ -271,6 +271,8 @@ export interface Engine {
    * Cold-boots a VM. Rejects with the stage and the cause; then nothing is left running, and the diagnosis is logged.
    */
   boot(options: ColdBootOptions): Promise<Vm>;
+  /** Finds out what each start needs to know of the program, so that the next one does not have to. */
+  prepare(): Promise<void>;
   /** Starts a VM from a saved one; it runs when this resolves. Its spec must equal the saved one's except for paths. */
   restore(options: RestoreOptions): Promise<Vm>;
   /**

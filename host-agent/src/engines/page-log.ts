@@ -29,7 +29,7 @@ export type PageLogOptions = {
   readonly target: string;
 };
 
-/** The process must not change its pages meanwhile. The log is not flushed. */
+/** In the order of the file. The process must not change its pages meanwhile. The log is not flushed. */
 export async function logOwnPages({
   pid,
   mappings,
@@ -43,7 +43,8 @@ export async function logOwnPages({
   const writer = new LogWriter(log, memoryBytes);
   const own = Buffer.allocUnsafe(CHUNK_BYTES);
   const old = Buffer.allocUnsafe(CHUNK_BYTES);
-  for (const { startAddress, fileOffset, ...mapping } of mappings) {
+  const inOrder = mappings.toSorted((a, b) => a.fileOffset - b.fileOffset);
+  for (const { startAddress, fileOffset, ...mapping } of inOrder) {
     const ranges = await readChangedRanges(pid, { startAddress, fileOffset, ...mapping });
     for (const batch of batches(ranges)) {
       await Promise.all(
@@ -96,7 +97,7 @@ async function openBase(base: string, memoryBytes: number): Promise<FileHandle> 
   throw new Error(`${base} has not the size of the guest's memory`);
 }
 
-/** What a log changes, in its order; each is valid until the next. Rejects if the log is damaged. */
+/** What a log changes, in the order of the file; each is valid until the next. Rejects if the log is damaged. */
 export async function* readPageLog(logPath: string, memoryBytes: number): AsyncGenerator<LoggedPages> {
   await using log = await open(logPath, 'r');
   for await (const records of readLog(log, logPath, memoryBytes)) yield* records;

@@ -45,7 +45,7 @@ export class MemoryHost {
   foreignVmms: readonly FoundVmm[] = [];
   /** Whether copies may have other disks. */
   takesOtherDisks = false;
-  readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
+  readonly counts = { prepares: 0, boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
 
   get running(): readonly Machine[] {
     return this.machines.filter((machine) => machine.exit === undefined);
@@ -128,6 +128,10 @@ export class MemoryEngine implements Engine {
   }
 
   recall(): void {}
+
+  async prepare(): Promise<void> {
+    this.host.counts.prepares += 1;
+  }
 
   async boot(options: ColdBootOptions): Promise<Vm> {
     await this.host.onBoot(++this.host.counts.boots);

@@ -276,14 +276,20 @@ export async function memoryDigestOf(dir: string): Promise<number> {
   return (await ChunkChecksums.load(join(dir, checksumsPath), memory.sizeBytes)).digest;
 }
 
+/** What `markAwake` needs, while the VMM starts. */
+export async function prepareAwake(dir: string): Promise<PausedManifest> {
+  const manifest = await requirePaused(dir);
+  if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
+  await prepareManifest(dir, { ...manifest, phase: 'awake' });
+  return manifest;
+}
+
 /**
  * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the
  * guest must not run and is still paused.
  */
-export async function markAwake(dir: string, faults: Faults): Promise<void> {
-  const manifest = await requirePaused(dir);
-  if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
-  await prepareManifest(dir, { ...manifest, phase: 'awake' });
+export async function markAwake(dir: string, faults: Faults, prepared = prepareAwake(dir)): Promise<void> {
+  const manifest = await prepared;
   try {
     await publishManifest(dir);
     faults.reach('resume.awake');
