@@ -47,6 +47,12 @@ t.test('the next host has what was sent before the sandbox is paused', async (t)
   const [before, after] = [requests.slice(0, offered), requests.slice(offered)];
   t.ok(before.some(isChunk), 'it is fetched before the offer');
   t.ok(after.filter(isChunk).length < before.filter(isChunk).length, 'and only changes after it');
+  const claimed = after.findIndex(({ method, key }) => method === 'PUT' && /claims\/sbx/.test(key));
+  t.ok(claimed > 0);
+  t.notOk(
+    after.slice(0, claimed).some(({ method, key }) => method === 'GET' && key === ''),
+    'it is not searched for',
+  );
   t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
   t.same(copiesIn(s3), [], 'the store keeps no copy');
   await untilNothingIsFetched(b);

@@ -136,11 +136,10 @@ export class Departures {
       const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);
       // Who listens finds places.
       if (sending.isCopying) await this.ahead.send(sandbox, departure, this.#listeners.size > 0, signal);
-      signal.throwIfAborted();
+      using _paused = await this.#deps.rightOfWay.take(signal);
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
-      using _paused = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
       await this.#pause(sandbox, signal);
       const pauseMs = Math.round(performance.now() - pausedAt);
