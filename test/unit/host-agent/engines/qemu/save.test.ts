@@ -171,7 +171,7 @@ t.test('of a VMM with an earlier copy of its memory, only what has changed since
   t.same(await applyPageLog(ofShared, copy), [{ offset: 7 * PAGE_BYTES, length: PAGE_BYTES }]);
   t.ok(readFileSync(copy).equals(content));
 
-  const pager = await Pager.start(await Pager.compile(files), source, memoryBytes);
+  const pager = await Pager.start(await Pager.compile(files), source, memoryBytes, 'one');
   t.teardown(() => pager.end());
   await pager.write(200 * PAGE_BYTES + 5, 3, 1);
   await pager.write(9 * PAGE_BYTES, 1, content[9 * PAGE_BYTES] ?? 0);
