@@ -62,9 +62,9 @@ export async function uploadParked(
 async function findLogged({ paths, record }: Sandbox, bases: KeptCopy['bases']): Promise<Sent | undefined> {
   const base = bases.get('memory');
   if (record.paused?.hasMemory !== true || base === undefined) return undefined;
-  const { vm, manifest, changesPath, checksums } =
-    (await openChanges(pausedDir(paths.dir), paths.layerPath)) ?? {};
-  if (vm === undefined || !(await isSameFile(vm.memoryPath, base.path))) return undefined;
+  const found = await openChanges(pausedDir(paths.dir), paths.layerPath);
+  if (found === undefined || !(await isSameFile(found.vm.memoryPath, base.path))) return undefined;
+  const { vm, manifest, changesPath, checksums } = found;
   const { sizeBytes } = manifest.memory;
   await checksums.overlay(vm.memoryPath, readPageLog(changesPath, sizeBytes));
   const changes = () => readPageLog(changesPath, sizeBytes);
