@@ -99,7 +99,9 @@ async function beginMemory(
     if (known !== undefined) {
       const changesPath = join(dir, 'changes');
       const beginLog = isBooted ? beginBootedLog : beginMappedLog;
-      const finish = await beginLog(pid, { memoryBytes, base: known, target: changesPath });
+      const finish = await beginLog(pid, {
+        ...{ memoryBytes, base: known, target: changesPath, isCached: since !== undefined },
+      });
       if (finish !== undefined) return { memoryPath: known, changesPath, finish };
     }
     const memoryPath = memoryPathOf(dir);

@@ -101,7 +101,9 @@ async function beginMemory(identity: VmmIdentity, options: SaveOptions): Promise
   if (known !== undefined && memory.kind === 'copy-on-write') {
     const mapping = await readMapping(pid, memory.path);
     checkSize(mapping.sizeBytes, memoryBytes);
-    const finish = () => logOwnPages({ pid, mappings: [mapping], memoryBytes, base: known, target });
+    const isCached = since !== undefined;
+    const log = { pid, mappings: [mapping], memoryBytes, base: known, target, isCached };
+    const finish = () => logOwnPages(log);
     return { memoryPath: known, changesPath: target, finish };
   }
   const memoryPath = join(dir, 'memory');
