@@ -1,6 +1,6 @@
-// A redo log of guest pages: what differs between the memory of a VMM and a file, which it maps privately, or which is an
-// earlier copy. Written while the VMM exists, when the file must not change; applied after its end, as often as a crash
-// demands.
+// A redo log of guest pages: what differs between the memory of a VMM and a file, which it maps privately, or which is
+// an earlier copy. Written while the VMM exists, when the file must not change; applied after its end, as often as a
+// crash demands.
 import { readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
@@ -71,12 +71,12 @@ export async function logOwnPages({
   await writer.end();
 }
 
-type FileLogOptions = Omit<PageLogOptions, 'pid' | 'mappings'> & {
+type FileLogOptions = Omit<PageLogOptions, 'pid' | 'mappings' | 'isCached'> & {
   /** The guest's memory, by a link beneath /proc. */
   readonly memoryPath: string;
 };
 
-/** The same for memory that processes share, of which all is read. */
+/** The same for memory that processes share, of which all is read; `base` is in the page cache. */
 export async function logSharedPages({
   memoryPath,
   memoryBytes,
@@ -93,9 +93,11 @@ export async function logSharedPages({
   for (let offset = 0; offset < memoryBytes; offset += CHUNK_BYTES) {
     const length = Math.min(CHUNK_BYTES, memoryBytes - offset);
     const [now, before] = [own.subarray(0, length), old.subarray(0, length)];
-    await Promise.all([readFully(memory, now, offset), readFully(file, before, offset)]);
+    readFullySync(memory, now, offset);
+    readFullySync(file, before, offset);
     for (const different of differences(now, before))
       await writer.add(offset + different.offset, different.pages);
+    await setImmediate();
   }
   await writer.end();
 }

@@ -6,7 +6,6 @@
 import { open } from 'node:fs/promises';
 import { readExtents } from '../lib/extents.ts';
 import { CHUNK_BYTES } from './chunk.ts';
-import type { ChangedPages } from './upload.ts';
 
 export const BLOCK_BYTES = 4096;
 const NUMBER_BYTES = 6;
@@ -15,6 +14,9 @@ export const MAX_BLOCKS = Math.floor(CHUNK_BYTES / (NUMBER_BYTES + BLOCK_BYTES))
 
 /** It is read sooner than a program could find its holes. */
 const SMALL_BYTES = 4 * CHUNK_BYTES;
+
+/** Whole blocks, valid until the next. */
+export type ChangedPages = { readonly offset: number; readonly pages: Buffer };
 
 export type Piece = { readonly blocks: number; readonly bytes: Buffer };
 

@@ -1,4 +1,5 @@
 // What is sent to the store, and what came of it.
+import type { ChangedPages } from './changes.ts';
 import type { StoredFile, StoreManifest } from './manifest.ts';
 import type { TenantName } from './store-keys.ts';
 import type { StoredLimit } from './stored-use.ts';
@@ -9,9 +10,6 @@ export type FileBase = {
   /** Known already, as of `readChanges`; absent: the file is compared with this copy. */
   readonly changes?: (() => AsyncIterable<ChangedPages>) | undefined;
 };
-
-/** Whole blocks, valid until the next. */
-export type ChangedPages = { readonly offset: number; readonly pages: Buffer };
 
 export type ChunkUpload = {
   readonly tenant: TenantName;

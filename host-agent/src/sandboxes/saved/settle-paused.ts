@@ -1,5 +1,5 @@
-// Makes one memory file of a paused guest of what its last pause found and what it wrote, and removes what is not needed
-// any more.
+// Makes one memory file of a paused guest of what its last pause found and what it wrote, and removes what is not
+// needed any more.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { takeBack } from '../../engines/jail/jail.ts';
