@@ -40,12 +40,19 @@ t.test('the next host has what was sent before the sandbox is paused', async (t)
   const { s3, cordon, a, b, url, id, arrives } = await prepare(t);
   cordon('h0');
   await arrives(b);
+  t.equal(b.daemon.home.host.counts.prepares, 1, 'its engine is ready for it');
   const { requests } = s3;
   const isChunk = ({ method, key }: (typeof requests)[number]) => method === 'GET' && /chunks\//.test(key);
   const offered = requests.findIndex(({ method, key }) => method === 'PUT' && /sandboxes\/sbx/.test(key));
   const [before, after] = [requests.slice(0, offered), requests.slice(offered)];
   t.ok(before.some(isChunk), 'it is fetched before the offer');
   t.ok(after.filter(isChunk).length < before.filter(isChunk).length, 'and only changes after it');
+  const claimed = after.findIndex(({ method, key }) => method === 'PUT' && /claims\/sbx/.test(key));
+  t.ok(claimed > 0);
+  t.notOk(
+    after.slice(0, claimed).some(({ method, key }) => method === 'GET' && key === ''),
+    'it is not searched for',
+  );
   t.match(await ask(url, 'GET', `/sandboxes/${id}`), { status: 200, body: { state: 'running' } });
   t.same(copiesIn(s3), [], 'the store keeps no copy');
   await untilNothingIsFetched(b);

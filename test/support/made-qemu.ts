@@ -137,7 +137,13 @@ export async function makeControl(
     kind = QEMU,
     isAdopted = false,
     jail,
-  }: { kind?: typeof QEMU; isAdopted?: boolean; jail?: { uid: number } } = {},
+    process,
+  }: {
+    kind?: typeof QEMU;
+    isAdopted?: boolean;
+    jail?: { uid: number };
+    process?: Pick<VmmIdentity, 'pid' | 'memory'>;
+  } = {},
 ) {
   const dir = mkdtempSync(join(tmpdir(), 'qc-'));
   const alive = setInterval(() => undefined, 1000);
@@ -165,6 +171,7 @@ export async function makeControl(
       paths,
       memory,
       ...(jail && { jail }),
+      ...process,
     } as VmmIdentity,
     get isOver() {
       return seen.isOver;

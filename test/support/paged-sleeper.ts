@@ -5,6 +5,7 @@ import type { GuestMemory, SaveOptions, Vm, WrittenVm } from '../../host-agent/s
 import { mapsFile, PAGE_BYTES, versionKey } from '../../host-agent/src/engines/mapping.ts';
 import { logOwnPages } from '../../host-agent/src/engines/page-log.ts';
 import type { FaultPoint } from '../../host-agent/src/lib/faults.ts';
+import type { EarlierCopy } from '../../host-agent/src/sandboxes/saved/earlier-copy.ts';
 import {
   markAwake,
   openPaused,
@@ -52,10 +53,19 @@ export class PagedSleeper {
     this.memory.fill(byte, offset, offset + length);
   }
 
-  pause(signal?: AbortSignal) {
+  /** Of the VMM that runs now; another one has another. */
+  #vm: Vm | undefined;
+
+  get vm(): Vm {
+    this.#vm ??= { save: (options: SaveOptions) => this.#save(options) } as unknown as Vm;
+    return this.#vm;
+  }
+
+  pause(signal?: AbortSignal, since?: EarlierCopy) {
     return pauseGuest({
       dir: this.paused,
-      vm: { save: (options: SaveOptions) => this.#save(options) } as unknown as Vm,
+      vm: this.vm,
+      since,
       guest: {
         hold: async () => true,
         release: () => void this.done.push('release'),
@@ -76,6 +86,7 @@ export class PagedSleeper {
   async end(): Promise<void> {
     await this.#pager?.end();
     this.#pager = undefined;
+    this.#vm = undefined;
   }
 
   /** The memory that a resumed guest has. */
@@ -93,6 +104,7 @@ export class PagedSleeper {
     dir,
     memoryBytes,
     base,
+    since,
     beforePause,
     whilePaused,
     afterPause,
@@ -101,24 +113,20 @@ export class PagedSleeper {
     const statePath = join(dir, 'state');
     const paths = { memoryPath: join(dir, 'memory'), statePath };
     const pager = this.#pager;
-    const isOwn = base !== undefined && pager !== undefined && (await mapsFile(this.#mapped, base));
+    const mapped = (await mapsFile(this.#mapped, base ?? '')) ? base : undefined;
+    const known = pager && (since ?? mapped);
     try {
       await beforePause?.();
       this.done.push('pause');
       try {
         const changesPath = join(dir, 'changes');
-        if (isOwn)
-          await logOwnPages({
-            pid: pager.pid,
-            mappings: pager.mappings,
-            memoryBytes,
-            base,
-            target: changesPath,
-          });
-        else writeFileSync(paths.memoryPath, this.memory);
+        if (pager !== undefined && known !== undefined) {
+          const { pid, mappings } = pager;
+          await logOwnPages({ pid, mappings, memoryBytes, base: known, target: changesPath });
+        } else writeFileSync(paths.memoryPath, this.memory);
         writeFileSync(statePath, `state ${this.done.length}`);
         await whilePaused();
-        const written = { ...paths, ...(isOwn && { memoryPath: base, changesPath }), pausedMs: 1 };
+        const written = { ...paths, ...(known && { memoryPath: known, changesPath }), pausedMs: 1 };
         await commit?.(written);
         if (this.failsAtEnd) throw new Error('a VMM that ends');
         return written;

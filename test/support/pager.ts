@@ -31,8 +31,10 @@ export class Pager {
     return join(dir, 'pager');
   }
 
-  static async start(program: string, path: string, sizeBytes: number): Promise<Pager> {
-    const child = spawn(program, [path, String(sizeBytes)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  static async start(program: string, path: string, sizeBytes: number, ...options: 'one'[]): Promise<Pager> {
+    const child = spawn(program, [path, String(sizeBytes), ...options], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
     const answers = createInterface(child.stdout)[Symbol.asyncIterator]();
     if ((await answers.next()).value !== 'ready') throw new Error('the program does not start');
     const maps = await readFile(`/proc/${child.pid}/maps`, 'utf8');

@@ -88,10 +88,10 @@ t.test('a sandbox leaves a drained host and goes on at another', async (t) => {
 
 /** What the daemons say about the phases of a move. */
 const phasesOf = (daemon: Daemon) =>
-  daemon.log.flatMap(({ msg, sentBytes, bytes, waitedMs, fetchedMs, durationMs }) =>
+  daemon.log.flatMap(({ msg, sentBytes, bytes, waitedMs, pauseMs, fetchedMs, durationMs }) =>
     durationMs === undefined && waitedMs === undefined
       ? []
-      : [JSON.stringify({ msg, sentBytes, bytes, waitedMs, fetchedMs, durationMs })],
+      : [JSON.stringify({ msg, sentBytes, bytes, waitedMs, pauseMs, fetchedMs, durationMs })],
   );
 
 t.test('in a fleet the other host has most of a sandbox before its pause', async (t) => {

@@ -87,8 +87,8 @@ export type WrittenVm = SavedVm & {
   /** How long the guest was paused until everything was written. */
   readonly pausedMs: number;
   /**
-   * Present if only changes were written: `memoryPath` is the unchanged `base`, which becomes the guest's memory when
-   * these changes are applied (see page-log.ts).
+   * Present if only changes were written: `memoryPath` is the unchanged `base` or `since`, which becomes the guest's
+   * memory when these changes are applied (see page-log.ts).
    */
   readonly changesPath?: string;
 };
@@ -113,6 +113,11 @@ export type SaveOptions = {
    * that differ from it are written.
    */
   readonly base?: string;
+  /**
+   * What an earlier `save` of this VM object has written as its memory, and nothing has changed since. It goes before
+   * `base`: only pages that differ from it are written, unless this VMM's pages cannot be read.
+   */
+  readonly since?: string;
 };
 
 export type VmExit = {
@@ -266,6 +271,8 @@ export interface Engine {
    * Cold-boots a VM. Rejects with the stage and the cause; then nothing is left running, and the diagnosis is logged.
    */
   boot(options: ColdBootOptions): Promise<Vm>;
+  /** Finds out what each start needs to know of the program, so that the next one does not have to. */
+  prepare(): Promise<void>;
   /** Starts a VM from a saved one; it runs when this resolves. Its spec must equal the saved one's except for paths. */
   restore(options: RestoreOptions): Promise<Vm>;
   /**

@@ -1,9 +1,13 @@
-// A redo log of guest pages: what differs between the memory that a VMM maps privately from a file and that file.
-// Written while the VMM exists, when the file must not change; applied after its end, as often as a crash demands.
+// A redo log of guest pages: what differs between the memory of a VMM and a file, which it maps privately, or which is
+// an earlier copy. Written while the VMM exists, when the file must not change; applied after its end, as often as a
+// crash demands.
+import { readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
+import { openProcessFile } from '../lib/untrusted-path.ts';
 import { writeFully } from '../lib/write-fully.ts';
-import { type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
+import { checkSize, type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
 
 /*
  * Little-endian. The file begins with MAGIC and the memory's size (u64). Each record is a header, which is the offset
@@ -14,50 +18,101 @@ const MAGIC = Buffer.from('sbxpages');
 const HEADER_BYTES = 16;
 /** Maximum length of a record, and of what is read at once. */
 const CHUNK_BYTES = 1 << 20;
+const ENDS_EARLY = 'the memory of a guest or its file ends early';
 /** What is collected before it is written. */
 const WRITE_BYTES = 4 * CHUNK_BYTES;
 
 export type PageLogOptions = {
   readonly pid: number;
-  /** Private mappings of `base` that together are the guest's memory. */
+  /** Private mappings that together are the guest's memory; `base` has what those have that are not their process's. */
   readonly mappings: readonly Mapping[];
   readonly memoryBytes: number;
   readonly base: string;
   /** The new log. */
   readonly target: string;
+  /**
+   * `base` was written a moment ago, and is in the page cache: this thread reads both, in slices, as the many small
+   * reads of a pool of threads take several times as long.
+   */
+  readonly isCached?: boolean;
 };
 
-/** The process must not change its pages meanwhile. The log is not flushed. */
+/** In the order of the file. The process must not change its pages meanwhile. The log is not flushed. */
 export async function logOwnPages({
   pid,
   mappings,
   memoryBytes,
   base,
   target,
+  isCached = false,
 }: PageLogOptions): Promise<void> {
   await using memory = await open(`/proc/${pid}/mem`, 'r');
-  await using file = await open(base, 'r');
-  if ((await file.stat()).size !== memoryBytes)
-    throw new Error(`${base} has not the size of the guest's memory`);
+  await using file = await openBase(base, memoryBytes);
   await using log = await open(target, 'w', 0o600);
   const writer = new LogWriter(log, memoryBytes);
   const own = Buffer.allocUnsafe(CHUNK_BYTES);
   const old = Buffer.allocUnsafe(CHUNK_BYTES);
-  for (const { startAddress, fileOffset, ...mapping } of mappings) {
+  const inOrder = mappings.toSorted((a, b) => a.fileOffset - b.fileOffset);
+  for (const { startAddress, fileOffset, ...mapping } of inOrder) {
     const ranges = await readChangedRanges(pid, { startAddress, fileOffset, ...mapping });
     for (const batch of batches(ranges)) {
-      await Promise.all(
-        batch.flatMap(({ offset, length, at }) => [
-          readFully(memory, own.subarray(at, at + length), startAddress + offset),
-          readFully(file, old.subarray(at, at + length), fileOffset + offset),
-        ]),
-      );
+      const reads = batch.flatMap(({ offset, length, at }): Read[] => [
+        [memory, own.subarray(at, at + length), startAddress + offset],
+        [file, old.subarray(at, at + length), fileOffset + offset],
+      ]);
+      if (isCached) for (const each of reads) readFullySync(...each);
+      else await Promise.all(reads.map((each) => readFully(...each)));
+      if (isCached) await setImmediate();
       for (const { offset, length, at } of batch)
         for (const different of differences(own.subarray(at, at + length), old.subarray(at, at + length)))
           await writer.add(fileOffset + offset + different.offset, different.pages);
     }
   }
   await writer.end();
+}
+
+type FileLogOptions = Omit<PageLogOptions, 'pid' | 'mappings' | 'isCached'> & {
+  /** The guest's memory, by a link beneath /proc. */
+  readonly memoryPath: string;
+};
+
+/** The same for memory that processes share, of which all is read; `base` is in the page cache. */
+export async function logSharedPages({
+  memoryPath,
+  memoryBytes,
+  base,
+  target,
+}: FileLogOptions): Promise<void> {
+  await using memory = await openProcessFile(memoryPath);
+  checkSize((await memory.stat()).size, memoryBytes);
+  await using file = await openBase(base, memoryBytes);
+  await using log = await open(target, 'w', 0o600);
+  const writer = new LogWriter(log, memoryBytes);
+  const own = Buffer.allocUnsafe(CHUNK_BYTES);
+  const old = Buffer.allocUnsafe(CHUNK_BYTES);
+  for (let offset = 0; offset < memoryBytes; offset += CHUNK_BYTES) {
+    const length = Math.min(CHUNK_BYTES, memoryBytes - offset);
+    const [now, before] = [own.subarray(0, length), old.subarray(0, length)];
+    readFullySync(memory, now, offset);
+    readFullySync(file, before, offset);
+    for (const different of differences(now, before))
+      await writer.add(offset + different.offset, different.pages);
+    await setImmediate();
+  }
+  await writer.end();
+}
+
+async function openBase(base: string, memoryBytes: number): Promise<FileHandle> {
+  const file = await open(base, 'r');
+  if ((await file.stat()).size === memoryBytes) return file;
+  await file.close();
+  throw new Error(`${base} has not the size of the guest's memory`);
+}
+
+/** What a log changes, in the order of the file; each is valid until the next. Rejects if the log is damaged. */
+export async function* readPageLog(logPath: string, memoryBytes: number): AsyncGenerator<LoggedPages> {
+  await using log = await open(logPath, 'r');
+  for await (const records of readLog(log, logPath, memoryBytes)) yield* records;
 }
 
 /**
@@ -162,14 +217,14 @@ class LogWriter {
   }
 }
 
-type LogRecord = { readonly offset: number; readonly pages: Buffer };
+export type LoggedPages = { readonly offset: number; readonly pages: Buffer };
 
 /** Records in groups, valid until the next group. Rejects if the log is damaged or of a memory of another size. */
 async function* readLog(
   file: FileHandle,
   path: string,
   memoryBytes: number,
-): AsyncGenerator<readonly LogRecord[]> {
+): AsyncGenerator<readonly LoggedPages[]> {
   const check = (isGood: boolean, what: string): void => {
     if (!isGood) throw new Error(`the log of changed pages ${path} is damaged: ${what}`);
   };
@@ -186,7 +241,7 @@ async function* readLog(
     check(have >= HEADER_BYTES, 'it ends early');
     const part = buffer.subarray(0, have);
     await readFully(file, part, position);
-    const records: LogRecord[] = [];
+    const records: LoggedPages[] = [];
     let at = 0;
     while (at + HEADER_BYTES <= have) {
       const offset = Number(part.readBigUInt64LE(at));
@@ -217,10 +272,20 @@ async function* readLog(
   }
 }
 
+type Read = [file: FileHandle, into: Buffer, position: number];
+
+function readFullySync(file: FileHandle, into: Buffer, position: number): void {
+  for (let have = 0; have < into.length; ) {
+    const bytesRead = readSync(file.fd, into, have, into.length - have, position + have);
+    if (bytesRead === 0) throw new Error(ENDS_EARLY);
+    have += bytesRead;
+  }
+}
+
 async function readFully(file: FileHandle, into: Buffer, position: number): Promise<void> {
   for (let have = 0; have < into.length; ) {
     const { bytesRead } = await file.read(into, have, into.length - have, position + have);
-    if (bytesRead === 0) throw new Error('the memory of a guest or its file ends early');
+    if (bytesRead === 0) throw new Error(ENDS_EARLY);
     have += bytesRead;
   }
 }

@@ -12,6 +12,12 @@ const NUMBER_BYTES = 6;
 /** In a chunk. */
 export const MAX_BLOCKS = Math.floor(CHUNK_BYTES / (NUMBER_BYTES + BLOCK_BYTES));
 
+/** It is read sooner than a program could find its holes. */
+const SMALL_BYTES = 4 * CHUNK_BYTES;
+
+/** Whole blocks, valid until the next. */
+export type ChangedPages = { readonly offset: number; readonly pages: Buffer };
+
 export type Piece = { readonly blocks: number; readonly bytes: Buffer };
 
 type Copy = {
@@ -47,8 +53,22 @@ export async function* readChanges(path: string, copy: Copy, sizeBytes: number):
   if (piece.blocks > 0) yield piece.end();
 }
 
+/** The pieces of changes that are known, of a file of whole blocks. */
+export async function* toPieces(changes: AsyncIterable<ChangedPages>): AsyncGenerator<Piece> {
+  let piece = new PieceWriter();
+  for await (const { offset, pages } of changes)
+    for (let at = 0; at < pages.length; at += BLOCK_BYTES) {
+      piece.add((offset + at) / BLOCK_BYTES, pages.subarray(at, at + BLOCK_BYTES));
+      if (piece.blocks < MAX_BLOCKS) continue;
+      yield piece.end();
+      piece = new PieceWriter();
+    }
+  if (piece.blocks > 0) yield piece.end();
+}
+
 /** Numbers of aligned chunks of which the file or the copy has something, in their order. */
 async function findWindows(path: string, { chunks }: Copy, sizeBytes: number): Promise<number[]> {
+  if (sizeBytes <= SMALL_BYTES) return [...Array(Math.ceil(sizeBytes / CHUNK_BYTES)).keys()];
   const found = new Set(chunks);
   for (const { offset, length } of await readExtents(path)) {
     const end = Math.min(offset + length, sizeBytes);

@@ -2,6 +2,7 @@
 import { open } from 'node:fs/promises';
 import { AppError, firstLine } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { everyOne } from '../lib/wait.ts';
 import { writeFully } from '../lib/write-fully.ts';
 import { pieceLength, readPiece } from './changes.ts';
 import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
@@ -48,7 +49,7 @@ export async function downloadFiles(
 ): Promise<Downloaded> {
   const fetched = { chunks: 0, bytes: 0 };
   const written = new Map<string, WrittenWindows>();
-  for (const stored of files) {
+  const fetchFile = async (stored: StoredFile, signal: AbortSignal): Promise<void> => {
     const { part, sizeBytes } = stored;
     const path = paths[part];
     if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
@@ -92,16 +93,20 @@ export async function downloadFiles(
       onChunk();
       fetched.chunks += 1;
       fetched.bytes += piece.length;
-      for (const { offset, bytes } of partsOf(piece, blocks, sizeBytes, at)) {
+      const write = async ({ offset, bytes }: { offset: number; bytes: Buffer }): Promise<void> => {
         // No chunk has what is there from now on.
         const last = Math.floor((offset + bytes.length - 1) / CHUNK_BYTES);
         for (let index = Math.floor(offset / CHUNK_BYTES); index <= last; index++) has.set(index, undefined);
         windows.add(offset, bytes.length);
         await writeFully(file, bytes, offset);
-      }
+      };
+      await everyOne(partsOf(piece, blocks, sizeBytes, at).map(write));
     };
     await forEachAtOnce(stored.changes ?? [], MAX_REQUESTS, change, signal);
-  }
+  };
+  // Of files that are known there is little to fetch, and much to wait for.
+  const atOnce = files.every(({ part }) => content.has(part)) ? files.length : 1;
+  await forEachAtOnce(files, Math.max(1, atOnce), fetchFile, signal);
   const ranges = new Map([...written].map(([part, windows]) => [part, windows.ranges()]));
   return { ...fetched, written: ranges };
 }

@@ -3,7 +3,7 @@
 import { open } from 'node:fs/promises';
 import { AppError } from '../lib/errors.ts';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
-import { type Piece, readChanges } from './changes.ts';
+import { type Piece, readChanges, toPieces } from './changes.ts';
 import { chunkPath, sealChunk } from './chunk.ts';
 import { CopiesAhead } from './copies-ahead.ts';
 import { DELETED, isMarked, listMarked } from './deleted-marks.ts';
@@ -148,7 +148,7 @@ export class SnapshotStore {
     };
     const sendChanges = async (
       { part, path }: ChunkUpload['files'][number],
-      { path: copy, stored }: FileBase,
+      { path: copy, stored, changes: known }: FileBase,
       signal: AbortSignal,
     ): Promise<StoredFile> => {
       const look = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
@@ -166,7 +166,7 @@ export class SnapshotStore {
         count(await this.#sendChunk(keys, name, bytes, signal, limit));
       };
       const chunks = stored.chunks.map(([index]) => index);
-      const pieces = readChanges(path, { path: copy, chunks }, stored.sizeBytes);
+      const pieces = known ? toPieces(known()) : readChanges(path, { path: copy, chunks }, stored.sizeBytes);
       await forEachAtOnce(pieces, MAX_REQUESTS, sendPiece, signal);
       return { ...stored, ...(changes.length > 0 && { changes }) };
     };

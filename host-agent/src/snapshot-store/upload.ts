@@ -1,9 +1,15 @@
 // What is sent to the store, and what came of it.
+import type { ChangedPages } from './changes.ts';
 import type { StoredFile, StoreManifest } from './manifest.ts';
 import type { TenantName } from './store-keys.ts';
 import type { StoredLimit } from './stored-use.ts';
 
-export type FileBase = { readonly path: string; readonly stored: StoredFile };
+export type FileBase = {
+  readonly path: string;
+  readonly stored: StoredFile;
+  /** Known already, as of `readChanges`; absent: the file is compared with this copy. */
+  readonly changes?: (() => AsyncIterable<ChangedPages>) | undefined;
+};
 
 export type ChunkUpload = {
   readonly tenant: TenantName;

@@ -1,5 +1,6 @@
 // A fleet whose hosts have a snapshot store in common, so that sandboxes move between them.
 import type { Test } from 'tap';
+import { PAGE_BYTES } from '../../../host-agent/src/engines/mapping.ts';
 import type { MoveTimes } from '../../../host-agent/src/sandboxes/moves/index.ts';
 import { makeHome } from '../memory-host/daemon.ts';
 import type { S3Server } from '../s3/server.ts';
@@ -24,6 +25,8 @@ export async function startMovingFleet(t: Test) {
 
 /** No limit ends a wait. */
 export const PATIENT: MoveTimes = { placedMs: 600_000, fetchedMs: 600_000, wholeMs: 600_000 };
+const MEMORY_PAGES = 40;
+
 /** A sandbox that runs at `h0`, and `h1`, to which it can move. */
 export async function startMovingSandbox(
   t: Test,
@@ -35,8 +38,14 @@ export async function startMovingSandbox(
   const { fleet, host } = moving;
   const home = await makeHome(t);
   // As a guest that runs does, it changes its memory between two saves.
+  home.host.logsChanges = true;
   home.host.onSave = async (count) => {
-    home.host.savedMemory = `memory ${String(count).padStart(4)}`;
+    home.host.savedMemory = Buffer.alloc(MEMORY_PAGES * PAGE_BYTES, 'memory');
+    home.host.savedMemory.fill(
+      count,
+      (count % MEMORY_PAGES) * PAGE_BYTES,
+      ((count % MEMORY_PAGES) + 1) * PAGE_BYTES,
+    );
   };
   const a = await host('h0', { home, moveTimes, ...own });
   await fleet.ready(1);

@@ -1,6 +1,6 @@
 // An engine whose VMs are objects of this process. It counts its calls and fails where a test requests it. Its VMs
 // outlive their daemon, for the next one to adopt.
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type {
   AdoptOptions,
@@ -15,6 +15,7 @@ import type {
   VmExit,
   VmmIdentity,
 } from '../../../host-agent/src/engines/engine.ts';
+import { logSharedPages } from '../../../host-agent/src/engines/page-log.ts';
 import { readBootId } from '../../../host-agent/src/lib/proc.ts';
 import { type AgentFaults, type AgentState, MemoryAgent } from './agent.ts';
 import { loopLinks } from './link.ts';
@@ -38,11 +39,13 @@ export class MemoryHost {
   neededBytes = 0;
   /** Content of a saved guest's memory file. */
   savedMemory: string | Uint8Array = 'memory';
+  /** Of `savedMemory`, in whole pages, only what differs from an earlier copy is written. */
+  logsChanges = false;
   /** Processes that look like VMMs of this run directory. */
   foreignVmms: readonly FoundVmm[] = [];
   /** Whether copies may have other disks. */
   takesOtherDisks = false;
-  readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
+  readonly counts = { prepares: 0, boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
 
   get running(): readonly Machine[] {
     return this.machines.filter((machine) => machine.exit === undefined);
@@ -125,6 +128,10 @@ export class MemoryEngine implements Engine {
   }
 
   recall(): void {}
+
+  async prepare(): Promise<void> {
+    this.host.counts.prepares += 1;
+  }
 
   async boot(options: ColdBootOptions): Promise<Vm> {
     await this.host.onBoot(++this.host.counts.boots);
@@ -226,6 +233,7 @@ class MemoryVm implements Vm {
 
   async save({
     dir,
+    since,
     beforePause,
     whilePaused,
     afterPause,
@@ -242,9 +250,9 @@ class MemoryVm implements Vm {
       const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
       await writeFile(saved.memoryPath, this.#host.savedMemory);
       await writeFile(saved.statePath, JSON.stringify(machine.agent.saved));
+      const written = { ...saved, pausedMs: 1, ...(await this.#logChanges(dir, saved, since)) };
       await whilePaused();
       await this.#host.onPaused(count);
-      const written = { ...saved, pausedMs: 1 };
       if (staysPaused) await commit?.(written);
       isSaved = true;
       return written;
@@ -252,6 +260,15 @@ class MemoryVm implements Vm {
       machine.isPaused = staysPaused && (isSaved || commit === undefined);
       afterPause?.();
     }
+  }
+
+  async #logChanges(dir: string, { memoryPath }: SavedVm, since: string | undefined) {
+    if (since === undefined || !this.#host.logsChanges) return {};
+    const changesPath = join(dir, 'changes');
+    const memoryBytes = this.#host.savedMemory.length;
+    await logSharedPages({ memoryPath, memoryBytes, base: since, target: changesPath });
+    await rm(memoryPath);
+    return { memoryPath: since, changesPath };
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {

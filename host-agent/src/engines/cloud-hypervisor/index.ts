@@ -66,6 +66,11 @@ export class CloudHypervisorEngine implements Engine {
     return bootVm(options, this.#assertProbed().setup);
   }
 
+  async prepare(): Promise<void> {
+    const { program = VMM_NAME, jail } = this.#context;
+    await jail?.prepare(findProgram(program));
+  }
+
   async restore(options: RestoreOptions): Promise<Vm> {
     return restoreVm(options, this.#assertProbed().setup, this.#modes);
   }

@@ -95,19 +95,28 @@ export async function beginBootedGuest(
   memoryBytes: number,
   target: string,
 ): Promise<FinishCopy | undefined> {
-  if (memoryBytes > MAX_ONE_RANGE_BYTES) return undefined;
-  const mapping = findAnonymous(await readFile(`/proc/${pid}/maps`, 'utf8'), memoryBytes);
-  if (mapping === undefined) return undefined;
-  // Not every kernel lets an unprivileged daemon read it after a restart.
-  await assertReadable(pid, mapping);
-  return () => copyAnonymous(pid, mapping, target);
+  const mapping = await findBooted(pid, memoryBytes);
+  return mapping && (() => copyAnonymous(pid, mapping, target));
 }
 
-/** The same for a fork whose memory file is its own: only what differs from it is written, to the new file `target`. */
-export async function beginMappedLog(
-  pid: number,
-  log: Omit<PageLogOptions, 'pid' | 'mappings'>,
-): Promise<FinishCopy | undefined> {
+async function findBooted(pid: number, memoryBytes: number): Promise<Mapping | undefined> {
+  if (memoryBytes > MAX_ONE_RANGE_BYTES) return undefined;
+  const mapping = findAnonymous(await readFile(`/proc/${pid}/maps`, 'utf8'), memoryBytes);
+  // Not every kernel lets an unprivileged daemon read it after a restart.
+  if (mapping !== undefined) await assertReadable(pid, mapping);
+  return mapping;
+}
+
+type LogOptions = Omit<PageLogOptions, 'pid' | 'mappings'>;
+
+/** The same as a log of what differs from an earlier copy, to the new file `target`. */
+export async function beginBootedLog(pid: number, log: LogOptions): Promise<FinishCopy | undefined> {
+  const mapping = await findBooted(pid, log.memoryBytes);
+  return mapping && (() => logOwnPages({ ...log, pid, mappings: [mapping] }));
+}
+
+/** The same for a fork: what differs from its own memory file, or from an earlier copy. */
+export async function beginMappedLog(pid: number, log: LogOptions): Promise<FinishCopy | undefined> {
   const mappings = findMemory(await readFile(`/proc/${pid}/maps`, 'utf8'), log.memoryBytes);
   const [first] = mappings ?? [];
   if (mappings === undefined || first === undefined) return undefined;

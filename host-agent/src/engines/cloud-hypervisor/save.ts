@@ -11,7 +11,7 @@ import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { takeBack } from '../jail/jail.ts';
 import { type FinishCopy, mapsFile } from '../mapping.ts';
 import { ApiError, isStillRestoring, type VmmApi } from './api.ts';
-import { beginBootedGuest, beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
+import { beginBootedGuest, beginBootedLog, beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,
@@ -88,19 +88,23 @@ type SaveSteps = {
 /** Undefined if the VMM must write the memory: for a large guest that was booted, or an unknown version. */
 async function beginMemory(
   { api, identity, log }: SaveContext,
-  { memoryBytes, dir, base }: SaveOptions,
+  { memoryBytes, dir, base, since }: SaveOptions,
 ): Promise<Memory | undefined> {
   try {
     const { version } = await api.ping({ timeoutMs: PAUSE_TIMEOUT_MS });
     if (!knowsSavedState(version)) return undefined;
-    if (base !== undefined && (await mapsFile(identity.memory, base))) {
-      const changesPath = join(dir, 'changes');
-      const finish = await beginMappedLog(identity.pid, { memoryBytes, base, target: changesPath });
-      if (finish !== undefined) return { memoryPath: base, changesPath, finish };
-    }
-    const memoryPath = memoryPathOf(dir);
     const { pid, memory } = identity;
     const isBooted = memory.kind === 'anonymous' && memory.isBooted === true;
+    const known = since ?? ((await mapsFile(memory, base ?? '')) ? base : undefined);
+    if (known !== undefined) {
+      const changesPath = join(dir, 'changes');
+      const beginLog = isBooted ? beginBootedLog : beginMappedLog;
+      const finish = await beginLog(pid, {
+        ...{ memoryBytes, base: known, target: changesPath, isCached: since !== undefined },
+      });
+      if (finish !== undefined) return { memoryPath: known, changesPath, finish };
+    }
+    const memoryPath = memoryPathOf(dir);
     const begin = isBooted ? beginBootedGuest : beginMappedGuest;
     const finish = await begin(pid, memoryBytes, memoryPath);
     return finish && { memoryPath, finish };

@@ -192,6 +192,11 @@ export class Jail {
     }
   }
 
+  /** The files of a program are searched once. */
+  async prepare(program: string): Promise<void> {
+    await this.#find(program);
+  }
+
   /** For a VMM of an earlier daemon that may have been killed during a save. */
   async limitDisk({ cgroup }: JailIdentity): Promise<void> {
     if (cgroup !== undefined) await this.#cgroups.limitDisk(cgroup);

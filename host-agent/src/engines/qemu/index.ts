@@ -92,6 +92,12 @@ export class QemuEngine implements Engine {
     return bootQemu(options, this.#setup);
   }
 
+  async prepare(): Promise<void> {
+    const { program, jail } = this.#setup;
+    const path = findProgram(program);
+    if (jail !== undefined) await Promise.all([jail.prepare(path), listFirmware(path)]);
+  }
+
   async restore(options: RestoreOptions): Promise<Vm> {
     this.#probedVersion();
     return restoreQemu(options, this.#setup);

@@ -17,7 +17,7 @@ import {
   readMapping,
   versionKey,
 } from '../mapping.ts';
-import { logOwnPages } from '../page-log.ts';
+import { logOwnPages, logSharedPages } from '../page-log.ts';
 import { qemuFiles } from './files.ts';
 import type { QmpClient } from './qmp.ts';
 
@@ -85,15 +85,26 @@ export async function saveQemu(
 
 type Memory = Pick<WrittenVm, 'memoryPath' | 'changesPath'> & { readonly finish: FinishCopy };
 
-/** Only the changes where the guest maps a memory file of its own, else all of it. */
-async function beginMemory(identity: VmmIdentity, { dir, memoryBytes, base }: SaveOptions): Promise<Memory> {
+/** Only the changes since an earlier copy, or where the guest maps a memory file of its own; else all of it. */
+async function beginMemory(identity: VmmIdentity, options: SaveOptions): Promise<Memory> {
+  const { dir, memoryBytes, base, since } = options;
   const { pid, memory } = identity;
-  if (base !== undefined && memory.kind === 'copy-on-write' && (await mapsFile(memory, base))) {
+  const target = join(dir, 'changes');
+  if (since !== undefined && memory.kind === 'anonymous') {
+    const finish = async (): Promise<void> => {
+      const memoryPath = await memoryDescriptor(pid);
+      await logSharedPages({ memoryPath, memoryBytes, base: since, target });
+    };
+    return { memoryPath: since, changesPath: target, finish };
+  }
+  const known = since ?? ((await mapsFile(memory, base ?? '')) ? base : undefined);
+  if (known !== undefined && memory.kind === 'copy-on-write') {
     const mapping = await readMapping(pid, memory.path);
     checkSize(mapping.sizeBytes, memoryBytes);
-    const changesPath = join(dir, 'changes');
-    const finish = () => logOwnPages({ pid, mappings: [mapping], memoryBytes, base, target: changesPath });
-    return { memoryPath: base, changesPath, finish };
+    const isCached = since !== undefined;
+    const log = { pid, mappings: [mapping], memoryBytes, base: known, target, isCached };
+    const finish = () => logOwnPages(log);
+    return { memoryPath: known, changesPath: target, finish };
   }
   const memoryPath = join(dir, 'memory');
   return { memoryPath, finish: await beginMemoryCopy(identity, memoryBytes, memoryPath) };

@@ -64,6 +64,11 @@ export class Ahead {
     return state === 'ready' && takesChanges ? copy?.bases : undefined;
   }
 
+  /** For its pause. */
+  sinceOf(id: string): KeptCopy['since'] {
+    return this.#waiting.get(id)?.copy?.since;
+  }
+
   /** Frees the disk space of the copy that is kept; false: there is none. */
   async dropCopy(id: string): Promise<boolean> {
     const waiting = this.#waiting.get(id);

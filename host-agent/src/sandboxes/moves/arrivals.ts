@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
+import { everyOne } from '../../lib/wait.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
 import { diskBytesOf, type StoreManifest } from '../../snapshot-store/index.ts';
 import type { Table } from '../../store/store.ts';
@@ -51,7 +52,7 @@ export type ArrivalsDeps = {
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
   readonly register: (sandbox: Sandbox) => void;
-  readonly prefetches: Pick<Prefetches, 'take'>;
+  readonly prefetches: Pick<Prefetches, 'take' | 'departureOf'>;
   /** What an earlier daemon claimed is here. */
   readonly onFinished: (sandbox: Sandbox) => void;
   readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
@@ -169,6 +170,8 @@ export class Arrivals {
   async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
     const { shared, records } = this.#deps;
     const { store } = shared;
+    const ahead = onlyOwn ? undefined : await this.#findAhead(id, signal);
+    if (ahead !== undefined) return ahead;
     let damage: unknown;
     let mayBeOwn = false;
     for (const each of await store.parked.find(id, signal)) {
@@ -196,13 +199,30 @@ export class Arrivals {
     return undefined;
   }
 
+  /** The one that was fetched ahead, for which the store need not be searched. */
+  async #findAhead(id: string, signal: AbortSignal): Promise<Offer | undefined> {
+    const { store } = this.#deps.shared;
+    const departure = this.#deps.prefetches.departureOf(id);
+    if (departure === undefined) return undefined;
+    const parked = parkedId(id, departure);
+    try {
+      const asked = [store.parked.readClaim(parked, signal), store.read(parked, signal)] as const;
+      const [holder, manifest] = await Promise.all(asked);
+      if (holder !== undefined || manifest === undefined) return undefined;
+      return { manifest, parked: readParked(manifest), departure, isOwn: false };
+    } catch {
+      // The search says what is wrong with it.
+      return undefined;
+    }
+  }
+
   async #takeOver(
     id: string,
     { manifest, parked, departure, isOwn }: Offer,
     signal: AbortSignal,
     { assertFits }: ArrivalConditions,
   ): Promise<Sandbox> {
-    const { context, shared, records, prefetches, log } = this.#deps;
+    const { context, shared, records, prefetches, track, log } = this.#deps;
     const startedAt = performance.now();
     if (!isOwn) this.#deps.assertOpen();
     const resolved = await shared.resolve(parked.archive, signal);
@@ -224,12 +244,13 @@ export class Arrivals {
         ...{ memoryMib: [], areCopies: false, diskBytes: missingBytes(manifest, prefetched?.content) },
       });
       await records.put(id, arrival);
-      await records.flush();
       await rm(paths.dir, { recursive: true, force: true });
       const { rootfs } = record.options;
       const { store } = shared;
       const input = { paths, manifest, parked, rootfs, store, prefetched };
-      const bytes = await fetchParked(input, signal);
+      const fetching = fetchParked(input, signal);
+      await everyOne([fetching, records.flush()]);
+      const bytes = await fetching;
       const fetchedMs = Math.round(performance.now() - startedAt);
       context.faults.reach('arrival.fetched');
       signal.throwIfAborted();
@@ -244,7 +265,8 @@ export class Arrivals {
       const sandbox = await this.#enter(id, record);
       const durationMs = Math.round(performance.now() - startedAt);
       log.info({ sandbox: id, bytes, fetchedMs, durationMs }, 'a sandbox of another host is here');
-      await this.#settle(id, arrival);
+      // It runs on meanwhile, where it ran.
+      void track(() => this.#settle(id, arrival));
       return sandbox;
     } catch (error) {
       // What is claimed stays, whatever fails: the next start, or the next request, goes on from the store.
@@ -263,7 +285,8 @@ export class Arrivals {
     const { shared, records, log } = this.#deps;
     try {
       await shared.store.removeManifest(parkedId(id, departure), AbortSignal.timeout(SETTLE_MS));
-      await records.remove(id);
+      // It may have left, and be on its way back.
+      if (records.get(id)?.departure === departure) await records.remove(id);
     } catch (error) {
       log.warn({ sandbox: id, reason: firstLine(error) }, 'a sandbox that arrived stays in the store, too');
     }
@@ -310,13 +333,15 @@ export class Arrivals {
       if (network !== undefined) await context.network.destroy(network);
       throw error;
     });
-    await context.records.flush();
-    context.faults.reach('arrival.recorded');
     const own: SandboxContext = {
       ...{ id, context, paths, record, handles: {} },
       log: log.child({ sandbox: id }),
     };
-    await adoptPaused(own);
+    const recorded = async (): Promise<void> => {
+      await context.records.flush();
+      context.faults.reach('arrival.recorded');
+    };
+    await everyOne([recorded(), adoptPaused(own)]);
     const settled = {
       ...record,
       vmm: record.vmm && { ...record.vmm, bootId: readBootId() },

@@ -19,7 +19,7 @@ import { Ahead, type MoveTimes } from './ahead.ts';
 import type { CopyDeps } from './copy-ahead.ts';
 import { assertStore, type DepartureRecord } from './departure-record.ts';
 import { parkedId } from './parked.ts';
-import { uploadParked } from './upload-parked.ts';
+import { type ParkedUpload, uploadParked } from './upload-parked.ts';
 import { WholeOffers } from './whole-offers.ts';
 
 const POLL_MS = 3000;
@@ -136,19 +136,23 @@ export class Departures {
       const signal = AbortSignal.any([abort.signal, this.#stopping.signal, sandbox.leaving]);
       // Who listens finds places.
       if (sending.isCopying) await this.ahead.send(sandbox, departure, this.#listeners.size > 0, signal);
-      signal.throwIfAborted();
+      using _paused = await this.#deps.rightOfWay.take(signal);
       sending.isCopying = false;
       sending.wasRunning = before?.wasRunning ?? ['running', 'resuming'].includes(sandbox.state);
       sandbox.isDeparting = true;
-      using _paused = this.#deps.rightOfWay.begin();
       const pausedAt = performance.now();
       await this.#pause(sandbox, signal);
+      const pauseMs = Math.round(performance.now() - pausedAt);
+      // What has changed is sent meanwhile; no other host gets it before its VMM has ended.
+      const ended = this.#deps.sleep.endVm(sandbox);
+      ended.catch(() => undefined);
       this.#deps.context.faults.reach('move.paused');
-      const send = (stop: AbortSignal): Promise<SentChunks> =>
-        this.#send(sandbox, departure, sending.wasRunning, AbortSignal.any([signal, stop]));
+      const about = { departure, wasRunning: sending.wasRunning, ended };
+      const send = (stop: AbortSignal) => this.#send(sandbox, about, AbortSignal.any([signal, stop]));
       const { sentBytes } = await this.#deps.track((stop) => sandbox.snapshotQueue.add(() => send(stop)));
       const inPages = this.#deps.records.get(id)?.hasChanges === true;
-      const sent = { sandbox: id, sentBytes, inPages, durationMs: Math.round(performance.now() - pausedAt) };
+      const durationMs = Math.round(performance.now() - pausedAt);
+      const sent = { sandbox: id, sentBytes, inPages, pauseMs, durationMs };
       this.#deps.log.info(sent, 'a paused sandbox is offered to other hosts');
     } finally {
       this.#sending.delete(id);
@@ -162,7 +166,11 @@ export class Departures {
 
   /** What is kept of the copy may take the disk space that this needs. */
   async #pause(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
-    const pause = () => this.#deps.sleep.pause(sandbox, { hasMemory: true, reason: 'request', signal });
+    const pause = () => {
+      const since = this.ahead.sinceOf(sandbox.id);
+      const request = { hasMemory: true, reason: 'request', leaves: true, since, signal } as const;
+      return this.#deps.sleep.pause(sandbox, request);
+    };
     await pause().catch(async (error: unknown) => {
       const isFull = isAppError(error) && error.code === 'exhausted';
       if (!isFull || !(await this.ahead.dropCopy(sandbox.id))) throw error;
@@ -172,17 +180,16 @@ export class Departures {
 
   async #send(
     sandbox: Sandbox,
-    departure: string,
-    wasRunning: boolean,
+    { departure, wasRunning, ended }: Pick<ParkedUpload, 'departure' | 'wasRunning' | 'ended'>,
     signal: AbortSignal,
   ): Promise<SentChunks> {
-    const { store, records, sleep, context } = this.#deps;
+    const { store, records, context } = this.#deps;
     const { id } = sandbox;
     sandbox.assertNotEnded();
     if (sandbox.state !== 'paused')
       throw new AppError('conflict', `sandbox ${id} is ${sandbox.state}, not paused`);
     signal.throwIfAborted();
-    await sleep.endVm(sandbox);
+    const bases = this.ahead.basesOf(id);
     const record: DepartureRecord = {
       ...{ departure, token: randomUUID(), wasRunning, atMs: Date.now(), store: store.name },
       phase: 'sending',
@@ -190,8 +197,8 @@ export class Departures {
     // Changes that were made before are in what is sent; later ones are refused.
     await sandbox.changes.add(() => records.put(id, record));
     context.faults.reach('move.recorded');
-    const bases = this.ahead.basesOf(id);
     const beforeManifest = async (): Promise<void> => {
+      await ended;
       signal.throwIfAborted();
       context.faults.reach('move.sent');
       await records.put(id, {
@@ -203,7 +210,7 @@ export class Departures {
       await records.flush();
       context.faults.reach('move.offered');
     };
-    const upload = { sandbox, departure, wasRunning, bases, beforeManifest };
+    const upload = { sandbox, departure, wasRunning, bases, ended, beforeManifest };
     const uploaded = await uploadParked(upload, this.#deps, signal);
     context.faults.reach('move.published');
     return uploaded;

@@ -61,7 +61,7 @@ export async function fetchParked(
   } else {
     await rm(dir, { recursive: true });
     await flush(paths.layerPath);
+    await flush(paths.dir);
   }
-  await flush(paths.dir);
   return bytes;
 }

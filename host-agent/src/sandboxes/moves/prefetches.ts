@@ -31,7 +31,7 @@ export type AssertFits = (size: { readonly vcpus: number; readonly memoryMib: nu
 export type PrefetchState = 'fetching' | 'ready' | 'over';
 
 type PrefetchesDeps = {
-  readonly context: Pick<ResourceContext, 'directories'>;
+  readonly context: Pick<ResourceContext, 'directories' | 'engines'>;
   readonly shared: SharedDeps;
   /** AppError exhausted while this host takes nothing new. */
   readonly assertOpen: () => void;
@@ -80,6 +80,11 @@ export class Prefetches {
   stateOf(id: string, move: string): PrefetchState | undefined {
     const known = this.#all.get(id);
     return known?.move === move ? known.state : undefined;
+  }
+
+  /** Whose files are here, or some of them. */
+  departureOf(id: string): string | undefined {
+    return this.#all.get(id)?.departure;
   }
 
   ids(): Iterable<string> {
@@ -162,7 +167,7 @@ export class Prefetches {
       signal.throwIfAborted();
       await mkdir(own.dir, { recursive: true, mode: 0o700 });
       own.departure = copy.id.slice(id.length + 1);
-      const bytes = await this.#write(own, copy, signal);
+      const [bytes] = await Promise.all([this.#write(own, copy, signal), this.#prepareStart(signal)]);
       own.state = 'ready';
       const durationMs = Math.round(performance.now() - startedAt);
       log.info({ sandbox: id, bytes, durationMs }, 'what a sandbox has sent ahead is here');
@@ -172,6 +177,17 @@ export class Prefetches {
       if (asNoSpace(error, 'fetch a sandbox', 'fetch') === undefined) return;
       delete own.departure;
       await this.#remove(id, own.dir);
+    }
+  }
+
+  /** A host that has started no VM yet would search its program's files after the pause. */
+  async #prepareStart(signal: AbortSignal): Promise<void> {
+    const { context, log } = this.#deps;
+    try {
+      await (await context.engines.chosen(signal)).prepare();
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn({ reason: firstLine(error) }, 'the start of a VM cannot be prepared');
     }
   }
 

@@ -29,6 +29,14 @@ export class RightOfWay {
     };
   }
 
+  /** As `begin`, once none is paused, or after a while: two at once would be paused for as long as both take. */
+  async take(signal: AbortSignal): Promise<Disposable> {
+    const untilMs = performance.now() + this.#maxWaitMs;
+    while (this.#paused > 0 && performance.now() < untilMs && !signal.aborted) await this.give(signal);
+    signal.throwIfAborted();
+    return this.begin();
+  }
+
   /** Resolves when none is paused, after a while, or when it is aborted: one that is paused may wait for that. */
   async give(outer: AbortSignal): Promise<void> {
     if (this.#paused === 0) return;

@@ -85,7 +85,8 @@ export class WholeOffers {
       signal.throwIfAborted();
       if (holder !== undefined) throw new AppError('cancelled', `a host has claimed sandbox ${id}`);
     };
-    const upload = { sandbox, departure, wasRunning, bases: undefined, replaces: true, beforeManifest };
+    const about = { sandbox, departure, wasRunning, bases: undefined, ended: Promise.resolve() };
+    const upload = { ...about, replaces: true, beforeManifest };
     const { sentBytes } = await uploadParked(upload, this.#deps, signal);
     this.#whole.set(id, departure);
     log.info({ sandbox: id, sentBytes }, 'a paused sandbox that no host has taken is offered whole');

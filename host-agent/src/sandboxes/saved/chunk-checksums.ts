@@ -1,5 +1,7 @@
 // Checksums of a memory file, one for each chunk: after a few pages changed, only their chunks are read again.
+import { readSync } from 'node:fs';
 import { type FileHandle, open, readFile, writeFile } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { readExtents } from '../../lib/extents.ts';
 
@@ -8,6 +10,7 @@ const CHUNK_BYTES = 64 * 1024;
 const READ_BYTES = 16 * CHUNK_BYTES;
 const ENTRY_BYTES = 4;
 type Range = { readonly offset: number; readonly length: number };
+type Pages = { readonly offset: number; readonly pages: Buffer };
 
 export class ChunkChecksums {
   /** CRC-32 of each chunk, little-endian, in the order of the file. */
@@ -53,10 +56,40 @@ export class ChunkChecksums {
     await writeFile(path, Buffer.concat([this.#entries, end]), { mode: 0o600 });
   }
 
-  /** Takes the checksums of these ranges' chunks from the file again. */
+  /**
+   * Takes the checksums of these ranges' chunks from the file again. They were written a moment ago: this thread reads
+   * them from the page cache, in slices.
+   */
   async update(path: string, ranges: readonly Range[]): Promise<void> {
     await using file = await open(path, 'r');
-    await this.#read(file, ranges);
+    await this.#read(file, ranges, undefined, true);
+  }
+
+  /** Takes those that the file would have with these pages in it, which come in the order of the file. */
+  async overlay(path: string, changes: AsyncIterable<Pages>): Promise<void> {
+    await using file = await open(path, 'r');
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+    let chunk = buffer.subarray(0, 0);
+    let start = -1;
+    const end = (): void => {
+      if (start >= 0) this.#entries.writeUInt32LE(crc32(chunk), (start / CHUNK_BYTES) * ENTRY_BYTES);
+    };
+    for await (const { offset, pages } of changes)
+      for (let done = 0; done < pages.length; ) {
+        const at = offset + done;
+        const next = at - (at % CHUNK_BYTES);
+        if (next < start) throw new Error('changed pages are out of order');
+        if (next !== start) {
+          end();
+          chunk = buffer.subarray(0, Math.min(CHUNK_BYTES, this.sizeBytes - next));
+          // As of `update`; what gives the changes reads a file, too.
+          if (readSync(file.fd, chunk, 0, chunk.length, next) !== chunk.length)
+            throw new Error('a memory file ends early');
+          start = next;
+        }
+        done += pages.copy(chunk, at - start, done);
+      }
+    end();
   }
 
   /** Offset of the first chunk that differs; undefined when none does. */
@@ -75,8 +108,14 @@ export class ChunkChecksums {
     if (rest > 0) this.#entries.writeUInt32LE(crc32(Buffer.alloc(rest)), this.#entries.length - ENTRY_BYTES);
   }
 
-  async #read(file: FileHandle, ranges: readonly Range[], signal?: AbortSignal): Promise<void> {
+  async #read(
+    file: FileHandle,
+    ranges: readonly Range[],
+    signal?: AbortSignal,
+    isCached = false,
+  ): Promise<void> {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
+    let read = 0;
     let next = 0;
     for (const { offset, length } of [...ranges].sort((a, b) => a.offset - b.offset)) {
       const end = Math.min(offset + length, this.sizeBytes);
@@ -87,8 +126,15 @@ export class ChunkChecksums {
           Math.ceil((end - at) / CHUNK_BYTES) * CHUNK_BYTES,
           this.sizeBytes - at,
         );
-        const { bytesRead } = await file.read(buffer, 0, wanted, at);
+        const bytesRead = isCached
+          ? readSync(file.fd, buffer, 0, wanted, at)
+          : (await file.read(buffer, 0, wanted, at)).bytesRead;
         if (bytesRead !== wanted) throw new Error('a memory file ends early');
+        read += wanted;
+        if (isCached && read >= READ_BYTES) {
+          read = 0;
+          await setImmediate();
+        }
         for (let chunk = 0; chunk < wanted; chunk += CHUNK_BYTES)
           this.#entries.writeUInt32LE(
             crc32(buffer.subarray(chunk, Math.min(chunk + CHUNK_BYTES, wanted))),

@@ -65,6 +65,11 @@ export async function publishManifest(dir: string): Promise<void> {
   await flush(dir);
 }
 
+/** Of a pause that failed. */
+export async function dropPrepared(dir: string): Promise<void> {
+  await rm(join(dir, NEW_MANIFEST_FILE), { force: true });
+}
+
 export async function removeManifest(dir: string): Promise<void> {
   await rm(join(dir, MANIFEST_FILE), { force: true });
   await flush(dir);

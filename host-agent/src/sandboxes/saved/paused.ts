@@ -10,15 +10,15 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { SavedVm, Vm, WrittenVm } from '../../engines/engine.ts';
-import { takeBack } from '../../engines/jail/jail.ts';
-import { applyPageLog } from '../../engines/page-log.ts';
 import type { Guest } from '../../guest/guest.ts';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import type { Faults } from '../../lib/faults.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
+import { type EarlierCopy, linkCopy } from './earlier-copy.ts';
 import {
+  dropPrepared,
   type PausedManifest,
   prepareManifest,
   publishManifest,
@@ -28,10 +28,10 @@ import {
   writePaused,
 } from './paused-manifest.ts';
 import { flush } from './save.ts';
+import { CHECKSUMS_FILE, settlePaused } from './settle-paused.ts';
 
 export { type PausedManifest, readPaused } from './paused-manifest.ts';
-
-const CHECKSUMS_FILE = 'checksums';
+export { settlePaused } from './settle-paused.ts';
 
 export type PauseInput = {
   /** See pausedDir. */
@@ -42,6 +42,8 @@ export type PauseInput = {
   readonly memoryBytes: number;
   readonly compatibility: Readonly<Record<string, string>>;
   readonly faults: Faults;
+  /** If it is of this VM, only what has changed since is written, and checksums are not computed. */
+  readonly since?: EarlierCopy | undefined;
   /** Called once everything is on disk: from now on it is paused, whatever fails. */
   readonly onDurable?: () => void;
   /** Until everything is on disk it makes the guest run on. */
@@ -76,8 +78,14 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
     throw new AppError('internal', `${dir} holds a paused guest, but its VM runs`, { stage: 'save' });
   const generation = (before?.generation ?? 0) + 1;
   const own = join(dir, String(generation));
-  await rm(own, { recursive: true, force: true });
+  const copyDir = copyDirOf(own);
+  const clear = async (): Promise<void> => {
+    for (const each of [own, copyDir]) await rm(each, { recursive: true, force: true });
+    await dropPrepared(dir);
+  };
+  await clear();
   await mkdir(own, { mode: 0o700 });
+  const copy = await linkCopy(input.since, vm, copyDir);
   let isQuiet = false;
   let durable: WrittenVm | undefined;
   try {
@@ -85,6 +93,7 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
       dir: own,
       memoryBytes,
       ...(before !== undefined && { base: join(dir, before.memory.path) }),
+      ...(copy !== undefined && { since: copy.memoryPath }),
       staysPaused: true,
       beforePause: async () => {
         // Most of it is on disk before the guest is paused.
@@ -100,10 +109,10 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
       },
       commit: async (written) => {
         faults.reach('pause.written');
-        const manifest = await describe(input, { written, generation, before, isQuiet });
+        await flushAll(input, { written, generation, before, copy, isQuiet });
         faults.reach('pause.flushed');
         signal?.throwIfAborted();
-        await commit(dir, manifest, before, () => faults.reach('pause.durable'));
+        await commit(dir, before, () => faults.reach('pause.durable'));
         durable = written;
         input.onDurable?.();
       },
@@ -115,7 +124,7 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
   } catch (error) {
     // Whatever failed later, such as the VMM itself: the guest is on disk, and must not run on.
     if (durable === undefined) {
-      await rm(own, { recursive: true, force: true }).catch(() => undefined);
+      await clear().catch(() => undefined);
       signal?.throwIfAborted();
       throw error;
     }
@@ -131,61 +140,67 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
   };
 }
 
+/** Beside the directory of the pause: there the engine may write a file of the same name. */
+function copyDirOf(own: string): string {
+  return `${own}-copy`;
+}
+
 type Description = {
   readonly written: WrittenVm;
   readonly generation: number;
   readonly before: PausedManifest | undefined;
+  /** As it was linked. */
+  readonly copy: Pick<EarlierCopy, 'memoryPath' | 'checksumsPath'> | undefined;
   readonly isQuiet: boolean;
 };
 
-/** Computes the checksums, and flushes all files. */
-async function describe(
+/** Computes the checksums, and flushes all files and the prepared manifest, at once: the guest is paused meanwhile. */
+async function flushAll(
   { dir, layerPath, compatibility, signal }: PauseInput,
-  { written, generation, before, isQuiet }: Description,
-): Promise<PausedManifest> {
+  { written, generation, before, copy, isQuiet }: Description,
+): Promise<void> {
   const { memoryPath, changesPath, statePath } = written;
   const relative = (path: string) => path.slice(dir.length + 1);
   const own = join(dir, String(generation));
-  const computeChecksums = async (): Promise<string> => {
-    if (changesPath !== undefined && before !== undefined) return before.checksumsPath;
-    const path = join(own, CHECKSUMS_FILE);
-    await (await ChunkChecksums.of(memoryPath, signal)).store(path);
-    await flush(path);
-    return relative(path);
+  const known =
+    copy?.memoryPath === memoryPath
+      ? relative(copy.checksumsPath)
+      : changesPath === undefined
+        ? undefined
+        : before?.checksumsPath;
+  const checksumsPath = join(own, CHECKSUMS_FILE);
+  const finishDirectory = async (): Promise<void> => {
+    if (known === undefined) {
+      await (await ChunkChecksums.of(memoryPath, signal)).store(checksumsPath);
+      await flush(checksumsPath);
+    }
+    await flush(own);
   };
-  // The guest is paused meanwhile: the disk works while this process computes.
-  const computing = computeChecksums();
-  await everyOne([computing, flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
-  await flush(own);
-  const checksumsPath = await computing;
-  const layer = await stat(layerPath);
-  const memory = await stat(memoryPath);
-  return {
+  const [layer, memory] = [await stat(layerPath), await stat(memoryPath)];
+  const manifest: PausedManifest = {
     formatVersion: 1,
     phase: 'paused',
     generation,
     savedAt: new Date().toISOString(),
     memory: { path: relative(memoryPath), sizeBytes: memory.size, mtimeMs: memory.mtimeMs },
-    checksumsPath,
+    checksumsPath: known ?? relative(checksumsPath),
     ...(changesPath !== undefined && { changesPath: relative(changesPath) }),
     state: { path: relative(statePath), checksum: crc32(await readFile(statePath)) },
     layer: { sizeBytes: layer.size, mtimeMs: layer.mtimeMs },
     compatibility: { ...compatibility },
     needsResync: !isQuiet,
   };
+  const files = [changesPath ?? memoryPath, statePath, dirname(dir), ...(copy ? [copyDirOf(own)] : [])];
+  await everyOne([
+    ...[finishDirectory(), prepareManifest(dir, manifest), flushLayer(layerPath)],
+    ...files.map(flush),
+  ]);
 }
 
 /** A manifest that may or may not be on disk is taken back before the guest runs on. */
-async function commit(
-  dir: string,
-  manifest: PausedManifest,
-  before: PausedManifest | undefined,
-  onDone: () => void,
-): Promise<void> {
-  await prepareManifest(dir, manifest);
+async function commit(dir: string, before: PausedManifest | undefined, onDone: () => void): Promise<void> {
   try {
     await publishManifest(dir);
-    await flush(dirname(dir));
     onDone();
   } catch (error) {
     // A removal needs no space: then the next pause saves everything.
@@ -193,39 +208,6 @@ async function commit(
     await back.catch(() => removeManifest(dir));
     throw error;
   }
-}
-
-/**
- * Applies what the last pause saved to the memory file; its VMM must have ended. To be repeated after a failure or a
- * crash. Returns how many bytes were written.
- */
-export async function settlePaused(dir: string, faults: Faults): Promise<number> {
-  const manifest = await requirePaused(dir);
-  const memoryPath = join(dir, manifest.memory.path);
-  await takeBack(memoryPath);
-  let bytesWritten = 0;
-  let settled = manifest;
-  if (manifest.changesPath !== undefined) {
-    const ranges = await applyPageLog(join(dir, manifest.changesPath), memoryPath);
-    faults.reach('pause.applied');
-    const checksums = await ChunkChecksums.load(join(dir, manifest.checksumsPath), manifest.memory.sizeBytes);
-    await checksums.update(memoryPath, ranges);
-    const checksumsPath = join(String(manifest.generation), CHECKSUMS_FILE);
-    await checksums.store(join(dir, checksumsPath));
-    await flush(join(dir, checksumsPath));
-    await flush(join(dir, String(manifest.generation)));
-    const { changesPath: _, ...rest } = manifest;
-    settled = {
-      ...rest,
-      checksumsPath,
-      memory: { ...manifest.memory, mtimeMs: (await stat(memoryPath)).mtimeMs },
-    };
-    await writePaused(dir, settled);
-    bytesWritten = ranges.reduce((sum, { length }) => sum + length, 0);
-  }
-  await sweep(dir, settled);
-  faults.reach('pause.settled');
-  return bytesWritten;
 }
 
 export type PausedGuest = { readonly vm: SavedVm; readonly manifest: PausedManifest };
@@ -238,18 +220,45 @@ export type PausedGuest = { readonly vm: SavedVm; readonly manifest: PausedManif
 export async function openPaused(dir: string, layerPath: string, faults: Faults): Promise<PausedGuest> {
   if ((await requirePaused(dir)).changesPath !== undefined) await settlePaused(dir, faults);
   const manifest = await requirePaused(dir);
-  const { memory, state, layer } = manifest;
+  const { vm, isSameMemory } = await checkFiles(dir, layerPath, manifest);
+  if (!isSameMemory) await verifyPaused(dir);
+  return { vm, manifest };
+}
+
+/** AppError internal. `isSameMemory`: by its time. */
+async function checkFiles(
+  dir: string,
+  layerPath: string,
+  { memory, state, layer }: PausedManifest,
+): Promise<{ readonly vm: SavedVm; readonly isSameMemory: boolean }> {
   const vm = { memoryPath: join(dir, memory.path), statePath: join(dir, state.path) };
   if (crc32(await readFile(vm.statePath).catch(() => '')) !== state.checksum)
     throw damaged(vm.statePath, 'has another checksum');
   const found = await stat(vm.memoryPath).catch(() => undefined);
   if (found?.size !== memory.sizeBytes) throw damaged(vm.memoryPath, 'is missing or has another size');
-  if (!isSameTime(found.mtimeMs, memory.mtimeMs)) await verifyPaused(dir);
   // The guest has parts of it in its memory: it would destroy a layer that another wrote to.
   const disk = await stat(layerPath).catch(() => undefined);
   if (disk?.size !== layer.sizeBytes || !isSameTime(disk.mtimeMs, layer.mtimeMs))
     throw damaged(layerPath, 'was changed since');
-  return { vm, manifest };
+  return { vm, isSameMemory: isSameTime(found.mtimeMs, memory.mtimeMs) };
+}
+
+/** `vm`: with the memory as it is without the changes. */
+export type PausedChanges = PausedGuest & {
+  readonly changesPath: string;
+  /** Of that memory. */
+  readonly checksums: ChunkChecksums;
+};
+
+/** A guest that is not settled, checked as by `openPaused`; undefined if there is nothing to settle. */
+export async function openChanges(dir: string, layerPath: string): Promise<PausedChanges | undefined> {
+  const manifest = await requirePaused(dir);
+  const { changesPath, checksumsPath, memory } = manifest;
+  if (changesPath === undefined) return undefined;
+  const { vm, isSameMemory } = await checkFiles(dir, layerPath, manifest);
+  if (!isSameMemory) throw damaged(vm.memoryPath, 'was changed before its changes were applied');
+  const checksums = await ChunkChecksums.load(join(dir, checksumsPath), memory.sizeBytes);
+  return { vm, manifest, changesPath: join(dir, changesPath), checksums };
 }
 
 /** Compares all of the memory with its checksums. AppError internal if it is damaged. */
@@ -267,32 +276,26 @@ export async function memoryDigestOf(dir: string): Promise<number> {
   return (await ChunkChecksums.load(join(dir, checksumsPath), memory.sizeBytes)).digest;
 }
 
+/** What `markAwake` needs, while the VMM starts. */
+export async function prepareAwake(dir: string): Promise<PausedManifest> {
+  const manifest = await requirePaused(dir);
+  if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
+  await prepareManifest(dir, { ...manifest, phase: 'awake' });
+  return manifest;
+}
+
 /**
  * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the
  * guest must not run and is still paused.
  */
-export async function markAwake(dir: string, faults: Faults): Promise<void> {
-  const manifest = await requirePaused(dir);
-  if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
-  await prepareManifest(dir, { ...manifest, phase: 'awake' });
+export async function markAwake(dir: string, faults: Faults, prepared = prepareAwake(dir)): Promise<void> {
+  const manifest = await prepared;
   try {
     await publishManifest(dir);
     faults.reach('resume.awake');
   } catch (error) {
     await writePaused(dir, manifest);
     throw error;
-  }
-}
-
-/** Removes the files of earlier pauses. */
-async function sweep(dir: string, { memory, state, checksumsPath }: PausedManifest): Promise<void> {
-  const kept = [memory.path, state.path, checksumsPath];
-  for (const entry of await readdir(dir, { withFileTypes: true })) {
-    if (!entry.isDirectory()) continue;
-    const names = await readdir(join(dir, entry.name));
-    const unused = names.filter((name) => !kept.includes(join(entry.name, name)));
-    for (const name of unused) await rm(join(dir, entry.name, name), { recursive: true, force: true });
-    if (unused.length === names.length) await rm(join(dir, entry.name), { recursive: true });
   }
 }
 

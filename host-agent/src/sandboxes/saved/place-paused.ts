@@ -1,11 +1,11 @@
 // Makes a paused guest of this host from the files that one of another host has left in its directory.
 import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { AppError } from '../../lib/errors.ts';
 import { everyOne } from '../../lib/wait.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
-import { PAUSED_FORMAT, writePaused } from './paused-manifest.ts';
+import { PAUSED_FORMAT, type PausedManifest, prepareManifest, publishManifest } from './paused-manifest.ts';
 import { flush } from './save.ts';
 
 /** Of its files; later pauses have higher ones. */
@@ -50,11 +50,9 @@ export async function placePaused({
       stage: 'store',
     });
   await found.store(checksumsPath);
-  await everyOne([memoryPath, statePath, checksumsPath, layerPath].map(flush));
-  await flush(own);
   const [memory, layer] = [await stat(memoryPath), await stat(layerPath)];
   const relative = (name: string): string => `${FIRST_GENERATION}/${name}`;
-  await writePaused(dir, {
+  const manifest: PausedManifest = {
     formatVersion: PAUSED_FORMAT,
     phase: 'paused',
     generation: Number(FIRST_GENERATION),
@@ -65,5 +63,8 @@ export async function placePaused({
     layer: { sizeBytes: layer.size, mtimeMs: layer.mtimeMs },
     compatibility: { ...compatibility },
     needsResync,
-  });
+  };
+  const files = [memoryPath, statePath, checksumsPath, layerPath, own, dirname(dir)];
+  await everyOne([...files.map(flush), prepareManifest(dir, manifest)]);
+  await publishManifest(dir);
 }

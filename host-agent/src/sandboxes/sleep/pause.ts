@@ -13,6 +13,7 @@ import { explainExit } from '../resources/agent.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
+import type { EarlierCopy } from '../saved/earlier-copy.ts';
 import { pausedDir, pauseGuest, settlePaused } from '../saved/paused.ts';
 import { removeSaved } from '../saved/saved-guest.ts';
 import { storedBytesIn } from './stored.ts';
@@ -25,6 +26,9 @@ export type PauseOptions = {
   readonly reason: PauseReason;
   /** Until everything is on disk it lets the sandbox run on. */
   readonly signal: AbortSignal;
+  /** It leaves its host: `endVm` of the caller ends its VMM, and what settles it comes with its next use here. */
+  readonly leaves?: boolean;
+  readonly since?: EarlierCopy | undefined;
 };
 
 /** What was saved, and how long it took. */
@@ -87,7 +91,7 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
   });
   pending.publish();
   faults.reach('pause.recorded');
-  await endVm(input, running.vm);
+  if (input.leaves !== true) await endVm(input, running.vm);
 }
 
 async function endVm({ context, sandbox, hasMemory, log }: PauseInput, vm: Vm): Promise<void> {
@@ -103,7 +107,7 @@ async function endVm({ context, sandbox, hasMemory, log }: PauseInput, vm: Vm): 
 }
 
 async function saveMemory(
-  { context, sandbox, signal }: PauseInput,
+  { context, sandbox, signal, since }: PauseInput,
   onDurable: (paused: PausedRecord) => void,
 ): Promise<Saved> {
   const { record, paths } = sandbox;
@@ -116,6 +120,7 @@ async function saveMemory(
     memoryBytes: record.options.memoryMib * 2 ** 20,
     compatibility: record.compatibility,
     faults: context.faults,
+    since,
     onDurable: () => onDurable({ ...newPaused(), hasMemory: true }),
     signal: AbortSignal.any([signal, sandbox.leaving]),
   });

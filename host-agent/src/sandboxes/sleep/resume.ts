@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { findTooOld } from '../../guest/identity.ts';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
-import { deadline, raceSignal } from '../../lib/wait.ts';
+import { deadline, everyOne, raceSignal } from '../../lib/wait.ts';
 import { asNoSpace } from '../admission.ts';
 import { environmentOf, metadataOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
@@ -17,7 +17,7 @@ import { ensureNetwork } from '../resources/network.ts';
 import type { Handles, ResourceContext, StartContext, StartFrom } from '../resources/resource.ts';
 import { vmm } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { markAwake, openPaused, pausedDir, readPaused } from '../saved/paused.ts';
+import { markAwake, openPaused, pausedDir, prepareAwake, readPaused } from '../saved/paused.ts';
 import { findDifferences } from '../saved/saved-guest.ts';
 
 const CONNECTIONS_MS = 2000;
@@ -79,17 +79,19 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
     const message = `sandbox ${sandbox.id} does not fit the engine any more: ${difference}`;
     throw new AppError('conflict', `${message}; start a daemon with the engine that it was paused with`);
   }
+  let prepared: ReturnType<typeof prepareAwake> | undefined;
   const beforeRun = async (): Promise<void> => {
     signal.throwIfAborted();
     await start.replace({ ...toRunning(before), vmm: start.record.vmm });
     faults.reach('resume.recorded');
     signal.throwIfAborted();
-    await markAwake(dir, faults);
+    await markAwake(dir, faults, prepared);
   };
   const start = startContext(input, before, { kind: 'paused', saved, beforeRun });
   await makeSandboxDirs(sandbox.paths);
   await ensureNetwork(start);
-  await vmm.acquire(start);
+  prepared = prepareAwake(dir);
+  await everyOne([vmm.acquire(start), prepared]);
   const vm = start.handles.vm;
   if (vm === undefined) throw new Error('the VM was not acquired');
   const guest = connectTo(vm, start);

@@ -181,7 +181,8 @@ export class Sleep {
     await raceSignal(this.resume(sandbox, 'use'), limit.signal);
   }
 
-  async #pause(sandbox: Sandbox, { hasMemory, reason, signal: outer, policy }: PauseRequest): Promise<void> {
+  async #pause(sandbox: Sandbox, { signal: outer, policy, ...options }: PauseRequest): Promise<void> {
+    const { hasMemory } = options;
     const { context, admission, admitPause, track, log } = this.#deps;
     sandbox.assertAlive();
     using _admitted = admitPause(sandbox.record.owner, policy);
@@ -191,7 +192,7 @@ export class Sleep {
     await track(async (stopping) => {
       const signal = outer === undefined ? stopping : AbortSignal.any([outer, stopping]);
       const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
-      const input = { context, sandbox, hasMemory, reason, signal, log: log.child({ sandbox: sandbox.id }) };
+      const input = { ...options, context, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
       await sandbox.snapshotQueue.add(async () => {
         // While its guest still runs: none of its connections is lost in between.
         await this.#ports.hold(sandbox);

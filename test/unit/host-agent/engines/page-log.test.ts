@@ -11,7 +11,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { PAGE_BYTES } from '../../../../host-agent/src/engines/mapping.ts';
-import { applyPageLog, logOwnPages } from '../../../../host-agent/src/engines/page-log.ts';
+import {
+  applyPageLog,
+  logOwnPages,
+  logSharedPages,
+  readPageLog,
+} from '../../../../host-agent/src/engines/page-log.ts';
 import { Pager } from '../../../support/pager.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'pages-'));
@@ -133,4 +138,47 @@ t.test('a file of another size than the memory is no base', async (t) => {
   });
   const gone = { pid: 2 ** 22 + 1, mappings, memoryBytes: SIZE, base, target: log };
   await t.rejects(logOwnPages(gone), { code: 'ENOENT' });
+});
+
+t.test('what has changed since an earlier copy is in the log, and no more', async (t) => {
+  const { pager, expected, write } = await start(9);
+  t.teardown(() => pager.end());
+  const { pid, mappings } = pager;
+  const copy = join(dir, 'copy');
+  await write(40 * PAGE_BYTES, 900 * PAGE_BYTES, 7);
+  writeFileSync(copy, expected);
+  await write(50 * PAGE_BYTES + 1, 1, 8);
+  await write(2000 * PAGE_BYTES, 2 * PAGE_BYTES, 9);
+  const changed = [
+    [50, 1],
+    [2000, 2],
+  ].map(([page = 0, count = 0]) => ({ offset: page * PAGE_BYTES, length: count * PAGE_BYTES }));
+  const memoryPath = join(dir, 'shared');
+  writeFileSync(memoryPath, expected);
+  const [asOwn, asShared] = [join(dir, 'own-log'), join(dir, 'shared-log')];
+  await logOwnPages({ pid, mappings, memoryBytes: SIZE, base: copy, target: asOwn });
+  await logSharedPages({ memoryPath, memoryBytes: SIZE, base: copy, target: asShared });
+  const before = readFileSync(copy);
+  for (const path of [asOwn, asShared]) {
+    const found: { offset: number; length: number }[] = [];
+    for await (const { offset, pages } of readPageLog(path, SIZE)) {
+      t.ok(expected.subarray(offset, offset + pages.length).equals(pages));
+      found.push({ offset, length: pages.length });
+    }
+    t.same(found, changed);
+    writeFileSync(copy, before);
+    t.same(await applyPageLog(path, copy), changed);
+    t.ok(readFileSync(copy).equals(expected));
+  }
+  const read = async (bytes: number) => {
+    for await (const _ of readPageLog(asOwn, bytes));
+  };
+  await t.rejects(read(SIZE + PAGE_BYTES), /another size/);
+  truncateSync(asOwn, statSync(asOwn).size - 1);
+  await t.rejects(read(SIZE), /damaged/);
+  for (const input of [
+    { memoryPath, memoryBytes: SIZE + PAGE_BYTES },
+    { memoryPath: dir, memoryBytes: SIZE },
+  ])
+    await t.rejects(logSharedPages({ ...input, base: copy, target: asShared }), 'another object');
 });

@@ -27,6 +27,36 @@ t.test('the last one that is paused lets the others go on', async (t) => {
   await way.give(NEVER);
 });
 
+t.test('one after another is paused', async (t) => {
+  const way = new RightOfWay(3_600_000);
+  const first = await way.take(NEVER);
+  const order: string[] = [];
+  const others = ['second', 'third'].map(async (name) => {
+    const own = await way.take(NEVER);
+    order.push(name);
+    return own;
+  });
+  await new Promise(setImmediate);
+  t.same(order, []);
+  first[Symbol.dispose]();
+  const second = await others[0];
+  await new Promise(setImmediate);
+  t.same(order, ['second'], 'the third one runs on');
+  const end = new AbortController();
+  const cancelled = way.take(end.signal);
+  end.abort(new Error('it stays'));
+  await t.rejects(cancelled, { message: 'it stays' });
+  second?.[Symbol.dispose]();
+  (await others[1])?.[Symbol.dispose]();
+  await way.give(NEVER);
+});
+
+t.test('one that is paused for long does not keep others from their pause', async () => {
+  const way = new RightOfWay(1);
+  using _paused = way.begin();
+  using _other = await way.take(NEVER);
+});
+
 t.test('one that is paused for long does not hold the others', async () => {
   const way = new RightOfWay(1);
   using _paused = way.begin();

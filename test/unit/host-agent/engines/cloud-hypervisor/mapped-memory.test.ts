@@ -217,6 +217,13 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   writeFileSync(applied, before);
   await applyPageLog(changed.changesPath ?? '', applied);
   t.ok(readFileSync(applied).equals(atPause));
+  // What it had then is an earlier copy by now, whatever file it maps.
+  const { atPause: later, ...since } = await save('since', { ...keep, since: applied });
+  process.kill(pid, 'SIGCONT');
+  t.match(since, { memoryPath: applied, changesPath: join(dir, 'since/changes') });
+  t.ok(statSync(since.changesPath ?? '').size < statSync(changed.changesPath ?? '').size);
+  await applyPageLog(since.changesPath ?? '', applied);
+  t.ok(readFileSync(applied).equals(later));
   const whole = await save('replaced', { base: applied });
   t.equal(whole.changesPath, undefined, 'a file that it does not map is no base');
   memory = { kind: 'anonymous' };
@@ -259,7 +266,7 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
       return undefined;
     },
   });
-  const save = async (name: string, memory: GuestMemory, memoryBytes: number) => {
+  const save = async (name: string, memory: GuestMemory, memoryBytes: number, since?: string) => {
     mkdirSync(join(dir, name));
     let atPause: Buffer | undefined;
     const context = {
@@ -273,14 +280,18 @@ t.test('of a booted guest what it has used is copied, without its VMM', async (t
       await until(() => /State:\tT/.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
       atPause = read();
     };
-    const { memoryPath } = await saveVm(context, { dir: join(dir, name), memoryBytes, whilePaused });
-    return { memoryPath, isExact: readFileSync(memoryPath).equals(atPause ?? Buffer.alloc(0)) };
+    const options = { dir: join(dir, name), memoryBytes, whilePaused, ...(since && { since }) };
+    const { memoryPath, changesPath } = await saveVm(context, options);
+    if (changesPath !== undefined) await applyPageLog(changesPath, memoryPath);
+    return { memoryPath, changesPath, isExact: readFileSync(memoryPath).equals(atPause ?? Buffer.alloc(0)) };
   };
   const booted = { kind: 'anonymous', isBooted: true } as const;
   const { memoryPath, isExact } = await save('booted', booted, SIZE);
   t.ok(isExact);
   t.ok(statSync(memoryPath).blocks * 512 < SIZE / 2, 'zeros are holes');
   t.equal(statSync(memoryPath).mode & 0o777, 0o644);
+  const since = await save('booted since', booted, SIZE, memoryPath);
+  t.match(since, { memoryPath, changesPath: join(dir, 'booted since/changes'), isExact: true });
   for (const [name, memory] of [
     ['restored', { kind: 'anonymous' }],
     ['of another size', booted],

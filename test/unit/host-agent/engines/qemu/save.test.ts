@@ -1,11 +1,18 @@
 // A save from the VMM's side: how long its guest is paused, and what happens after a failure.
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import t, { type Test } from 'tap';
-import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.ts';
+import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
+import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import { applyPageLog } from '../../../../../host-agent/src/engines/page-log.ts';
 import { FakeClock } from '../../../../support/fake-clock.ts';
+import { HELPERS } from '../../../../support/helper-programs.ts';
 import { makeControl, never } from '../../../../support/made-qemu.ts';
+import { Pager } from '../../../../support/pager.ts';
 import { until } from '../../../../support/until.ts';
 
 /** A guest whose memory is already in the saved file, and whose VMM writes its state. */
@@ -129,4 +136,48 @@ t.test('a guest that has not answered yet whether it goes on is not given up', a
   }, 'its patience to end');
   await t.rejects(saving, { message: /^the VMM did not answer cont within/ });
   t.same(seen.verdicts, []);
+});
+
+t.test('of a VMM with an earlier copy of its memory, only what has changed since is written', async (t) => {
+  const files = mkdtempSync(join(tmpdir(), 'since-'));
+  t.teardown(() => rmSync(files, { recursive: true }));
+  const memoryBytes = 300 * PAGE_BYTES;
+  const [source, copy] = [join(files, 'source'), join(files, 'copy')];
+  const content = Buffer.alloc(memoryBytes, 'memory');
+  writeFileSync(source, content);
+  writeFileSync(copy, Buffer.from(content).fill('old', 7 * PAGE_BYTES, 8 * PAGE_BYTES));
+  const save = async (process: { pid: number; memory: GuestMemory }) => {
+    const { control, dir, qemu, connect } = await makeControl(t, { process });
+    await connect();
+    qemu.on['xen-save-devices-state'] = ({ filename }) => writeFileSync(String(filename), 'state');
+    let written: WrittenVm | undefined;
+    const commit = async (vm: WrittenVm): Promise<void> => {
+      written = vm;
+    };
+    const whilePaused = async (): Promise<void> => undefined;
+    await control.save({ dir, memoryBytes, since: copy, whilePaused, staysPaused: true, commit });
+    t.match(written, { memoryPath: copy, changesPath: join(dir, 'changes') });
+    return written?.changesPath ?? '';
+  };
+
+  // As QEMU holds the memory of a guest that was booted.
+  const shared = spawn(HELPERS.memfd, ['memory-backend-memfd', source]);
+  t.teardown(async () => {
+    shared.stdin.end();
+    await once(shared, 'exit');
+  });
+  await once(shared.stdout, 'data');
+  const ofShared = await save({ pid: shared.pid ?? 0, memory: { kind: 'anonymous' } });
+  t.same(await applyPageLog(ofShared, copy), [{ offset: 7 * PAGE_BYTES, length: PAGE_BYTES }]);
+  t.ok(readFileSync(copy).equals(content));
+
+  const pager = await Pager.start(await Pager.compile(files), source, memoryBytes, 'one');
+  t.teardown(() => pager.end());
+  await pager.write(200 * PAGE_BYTES + 5, 3, 1);
+  await pager.write(9 * PAGE_BYTES, 1, content[9 * PAGE_BYTES] ?? 0);
+  content.fill(1, 200 * PAGE_BYTES + 5, 200 * PAGE_BYTES + 8);
+  const mapped = { kind: 'copy-on-write', path: source } as const;
+  const ofMapped = await save({ pid: pager.pid, memory: mapped });
+  t.same(await applyPageLog(ofMapped, copy), [{ offset: 200 * PAGE_BYTES, length: PAGE_BYTES }]);
+  t.ok(readFileSync(copy).equals(content));
 });
