@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
-import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
+import { AppError, firstLine } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { everyOne } from '../../lib/wait.ts';
 import { needsAuthority } from '../../network/authority/index.ts';
@@ -24,7 +24,8 @@ import { RetryQueue } from '../stored/retry-queue.ts';
 import type { SharedDeps } from '../stored/shared.ts';
 import type { ParkedSandbox } from '../types.ts';
 import { fetchParked } from './fetch-parked.ts';
-import { type Parked, parkedId, readParked, toArrivedRecord, toOwner } from './parked.ts';
+import { type ArrivalRecord, findOffer, type Offer } from './find-offer.ts';
+import { parkedId, toArrivedRecord, toOwner } from './parked.ts';
 import type { AssertFits, Prefetched, Prefetches } from './prefetches.ts';
 
 /** Of VMMs that never were on this host: no engine has this name, so that nothing is ended for it. */
@@ -33,13 +34,6 @@ const SETTLE_MS = 10_000;
 /** Whose work on the same sandbox a caller waits for, before it shares one. */
 const MAX_OTHERS = 4;
 const MAX_AT_ONCE = 64;
-
-export type ArrivalRecord = {
-  readonly departure: string;
-  readonly token: string;
-  /** The claim was sent. What the store does not have yet may be on its way: a network that was cut delivers late. */
-  readonly isAsked?: true;
-};
 
 export type ArrivalsDeps = {
   readonly context: ResourceContext;
@@ -61,13 +55,6 @@ export type ArrivalsDeps = {
 
 /** `wasRunning`: on the host that it left. */
 export type Arrived = { readonly sandbox: Sandbox; readonly wasRunning: boolean };
-
-type Offer = {
-  readonly manifest: StoreManifest;
-  readonly parked: Parked;
-  readonly departure: string;
-  readonly isOwn: boolean;
-};
 
 export type ArrivalConditions = {
   /** Only what this host has claimed already. */
@@ -144,7 +131,7 @@ export class Arrivals {
         retryAfterS: 2,
       });
     const own = track(async (signal) => {
-      const offer = await this.#findOffer(id, signal, conditions.onlyOwn === true);
+      const offer = await findOffer(id, this.#deps, signal, conditions.onlyOwn);
       if (offer === undefined || !isVisible(toOwner(offer.parked.record.owner))) throw noSandbox(id);
       const sandbox = find(id) ?? (await this.#takeOver(id, offer, signal, conditions));
       return { sandbox, wasRunning: offer.parked.wasRunning };
@@ -159,61 +146,11 @@ export class Arrivals {
     isVisible: (owner: Owner | undefined) => boolean,
     signal: AbortSignal,
   ): Promise<ParkedSandbox> {
-    const offer = await this.#findOffer(id, signal, false);
+    const offer = await findOffer(id, this.#deps, signal);
     const owner = toOwner(offer?.parked.record.owner);
     if (offer === undefined || !isVisible(owner)) throw noSandbox(id);
     const { vcpus, memoryMib } = offer.parked.archive.options;
     return { departure: offer.departure, tenant: owner?.tenant, vcpus, memoryMib };
-  }
-
-  /** The departure that no other host has. */
-  async #findOffer(id: string, signal: AbortSignal, onlyOwn: boolean): Promise<Offer | undefined> {
-    const { shared, records } = this.#deps;
-    const { store } = shared;
-    const ahead = onlyOwn ? undefined : await this.#findAhead(id, signal);
-    if (ahead !== undefined) return ahead;
-    let damage: unknown;
-    let mayBeOwn = false;
-    for (const each of await store.parked.find(id, signal)) {
-      const departure = each.slice(id.length + 1);
-      try {
-        const holder = await store.parked.readClaim(each, signal);
-        const own = records.get(id);
-        if (holder !== undefined && !(own?.departure === departure && own.token === holder)) continue;
-        if (holder === undefined && onlyOwn) {
-          mayBeOwn ||= own?.departure === departure && own.isAsked === true;
-          continue;
-        }
-        const manifest = await store.read(each, signal);
-        if (manifest === undefined) continue;
-        return { manifest, parked: readParked(manifest), departure, isOwn: holder !== undefined };
-      } catch (error) {
-        // Who writes into the bucket keeps no host from what is whole.
-        if (!isAppError(error) || error.code !== 'internal') throw error;
-        damage ??= error;
-      }
-    }
-    if (damage !== undefined) throw damage;
-    // Nothing of this host is in the store any more.
-    if (records.get(id) !== undefined && !mayBeOwn) await records.remove(id);
-    return undefined;
-  }
-
-  /** The one that was fetched ahead, for which the store need not be searched. */
-  async #findAhead(id: string, signal: AbortSignal): Promise<Offer | undefined> {
-    const { store } = this.#deps.shared;
-    const departure = this.#deps.prefetches.departureOf(id);
-    if (departure === undefined) return undefined;
-    const parked = parkedId(id, departure);
-    try {
-      const asked = [store.parked.readClaim(parked, signal), store.read(parked, signal)] as const;
-      const [holder, manifest] = await Promise.all(asked);
-      if (holder !== undefined || manifest === undefined) return undefined;
-      return { manifest, parked: readParked(manifest), departure, isOwn: false };
-    } catch {
-      // The search says what is wrong with it.
-      return undefined;
-    }
   }
 
   async #takeOver(

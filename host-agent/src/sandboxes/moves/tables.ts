@@ -1,8 +1,8 @@
 // Tables of the registry that sandboxes between two hosts need.
 import type { Table } from '../../store/store.ts';
-import type { ArrivalRecord } from './arrivals.ts';
 import type { DepartureRecord } from './departure-record.ts';
 import type { DrainRecord } from './drain.ts';
+import type { ArrivalRecord } from './find-offer.ts';
 
 export type MoveTables = {
   readonly departures: Table<DepartureRecord>;
