@@ -57,3 +57,15 @@ export async function makeBootstrapToken(t: Test, client: KubeClient): Promise<s
   t.teardown(() => client.request({ method: 'DELETE', path }).catch(() => undefined));
   return `${id}.${secret}`;
 }
+
+/** Each fits, as far as the API server knows without making it. */
+export async function checkManifests(t: Test, client: KubeClient): Promise<void> {
+  const all = readManifests('*.yaml');
+  // Without its namespace nothing in it can be checked.
+  for (const body of all.filter(({ kind }) => kind === 'Namespace')) await post(client, body);
+  for (const body of all)
+    await t.resolves(
+      post(client, body, { dryRun: 'All', fieldValidation: 'Strict' }),
+      `${body.kind} ${body.metadata.name}`,
+    );
+}
