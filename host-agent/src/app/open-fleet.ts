@@ -12,6 +12,7 @@ import {
   type IdentityRecord,
   isForBootstrap,
   isQuestion,
+  type KeysOfRecord,
   KubeClient,
   type LocalSandboxes,
   NodeAgent,
@@ -66,7 +67,7 @@ export type OpenedFleet = {
 };
 
 /** AppError invalid_argument for a kubeconfig or secret that cannot be used. */
-export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
+export async function openFleet({ config, log }: AppContext, deps: FleetDeps): Promise<OpenedFleet> {
   const { fleet, admission, dataDir, tls } = config;
   if (fleet === undefined)
     return {
@@ -87,6 +88,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   const { namespace } = fleet;
   const sharedKeys = new SharedKeys({ client, seal, namespace, keys: deps.keys, log });
+  await sharedKeys.forgetOthers(deps.store.table<KeysOfRecord>('fleet_host'));
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
   const openPods = (of: NodeAgent, wanted: NonNullable<typeof fleet.pods>, url: URL): ForeignPods => {
