@@ -117,7 +117,11 @@ t.test('what is no key makes no write, and few lines', async (t) => {
 t.test('a line a minute has the number of the others', (t) => {
   const lines: object[] = [];
   let now = 0;
-  const complaints = new Complaints({ warn: (line: object) => lines.push(line) } as never, 'no key', () => now);
+  const complaints = new Complaints(
+    { warn: (line: object) => lines.push(line) } as never,
+    'no key',
+    () => now,
+  );
   for (const at of [0, 1, 59_999, 60_000, 60_001, 120_000]) {
     now = at;
     complaints.add({ at: String(at) });

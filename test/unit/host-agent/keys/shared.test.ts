@@ -101,20 +101,23 @@ t.test('keys of this host are its own', async (t) => {
   await t.rejects(registry.create({ name: 'b' }), { code: 'conflict' }, 'its name is taken here, too');
 });
 
-t.test('a name that has a later key: the one before has ended, also where its end was not heard of', async (t) => {
-  const { registry } = await open(t);
-  const [first, second] = [mint('a'), mint('a', { createdAtMs: 2 })];
-  await registry.setShared([first.key]);
-  await registry.setShared([second.key]);
-  t.match(registry.find(first.text), { state: 'revoked' });
-  t.match(registry.find(second.text), { state: 'valid' });
-  t.same(await takeChanges(registry), ['fleet created a', 'fleet created a', 'fleet revoked a']);
-  await registry.setShared([first.key]);
-  t.match(registry.find(first.text), { state: 'revoked' }, 'its object is put back');
-  t.match(registry.find(second.text), { state: 'unknown' });
-  await registry.setShared([second.key]);
-  t.match(registry.find(second.text), { state: 'valid' }, 'an earlier object does not end a later key');
-});
+t.test(
+  'a name that has a later key: the one before has ended, also where its end was not heard of',
+  async (t) => {
+    const { registry } = await open(t);
+    const [first, second] = [mint('a'), mint('a', { createdAtMs: 2 })];
+    await registry.setShared([first.key]);
+    await registry.setShared([second.key]);
+    t.match(registry.find(first.text), { state: 'revoked' });
+    t.match(registry.find(second.text), { state: 'valid' });
+    t.same(await takeChanges(registry), ['fleet created a', 'fleet created a', 'fleet revoked a']);
+    await registry.setShared([first.key]);
+    t.match(registry.find(first.text), { state: 'revoked' }, 'its object is put back');
+    t.match(registry.find(second.text), { state: 'unknown' });
+    await registry.setShared([second.key]);
+    t.match(registry.find(second.text), { state: 'valid' }, 'an earlier object does not end a later key');
+  },
+);
 
 t.test('an end counts also while the registry cannot be written', async (t) => {
   const { store, registry } = await open(t);
