@@ -183,7 +183,7 @@ const list: Command = {
 
 function describeAccess({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
   if (lostMark !== undefined) return `no client is accepted, because keys existed before (${lostMark})`;
-  return isClosed ? 'no client is accepted (require_keys)' : 'on loopback every client has full access';
+  return isClosed ? 'no client is accepted' : 'on loopback every client has full access';
 }
 
 const show: Command = {
