@@ -83,7 +83,7 @@ export function createApp(options: AppOptions): App {
     resources.defer(() => webhooks.stop());
     const stopping = draining.signal;
     const authenticator = new Authenticator(registry.keys, log);
-    const fleet = openFleet(context, { ...opened, sandboxes });
+    const fleet = await openFleet(context, { ...opened, sandboxes });
     const { placement, clientOf, isQuestion } = fleet;
     const ingress = openIngress(context, { ...opened, sandboxes, authenticator, clientOf, isQuestion });
     const served = { sandboxes, authenticator, placement, portLinks: ingress?.links };

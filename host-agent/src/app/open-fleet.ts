@@ -15,6 +15,7 @@ import {
   type IdentityRecord,
   isForBootstrap,
   isQuestion,
+  type KeysOfRecord,
   KubeClient,
   type LocalSandboxes,
   NodeAgent,
@@ -75,7 +76,7 @@ export type OpenedFleet = {
 };
 
 /** AppError invalid_argument for a kubeconfig or secret that cannot be used. */
-export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedFleet {
+export async function openFleet({ config, log }: AppContext, deps: FleetDeps): Promise<OpenedFleet> {
   const { fleet, admission, dataDir, tls } = config;
   const hostRecords = deps.store.table<HostRecord>(FLEET_HOST_TABLE);
   if (fleet === undefined)
@@ -102,6 +103,7 @@ export function openFleet({ config, log }: AppContext, deps: FleetDeps): OpenedF
   };
   const { namespace } = fleet;
   const sharedKeys = new SharedKeys({ client, seal, namespace, keys: deps.keys, log });
+  await sharedKeys.forgetOthers(deps.store.table<KeysOfRecord>('fleet_host'));
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
   let cordons: CordonRequests | undefined;

@@ -60,9 +60,11 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
 function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps['keys']): Principal {
   const name = tenant === undefined ? base : `${base}-${tenant}`;
   if (!keys.isClosed && tenant === undefined) return OPERATOR;
-  const found = keys
+  const all = keys
     .list()
-    .find((each) => each.name === name && each.tenant === tenant && stateOf(each) === 'valid');
+    .filter((each) => each.name === name && each.tenant === tenant && stateOf(each) === 'valid');
+  // This host's own one, where the fleet has one, too.
+  const found = all.find(({ isShared }) => isShared !== true) ?? all[0];
   const holder = found && keys.holder(found.id);
   if (holder !== undefined) {
     assertOperation(holder, 'create');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import about from '../../package.json' with { type: 'json' };
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from '../audit/index.ts';
-import { type Config, formatListen, isLoopback, type ListenAddress } from '../config/index.ts';
+import { type Config, formatListen, type ListenAddress } from '../config/index.ts';
 import { Journal } from '../events/journal.ts';
 import { AnswerRecords } from '../idempotency/index.ts';
 import { KeyRegistry } from '../keys/index.ts';
@@ -20,6 +20,7 @@ import { countLifecycleEvents } from '../sandboxes/metrics.ts';
 import { Store } from '../store/store.ts';
 import { openTelemetry, type Telemetry } from '../telemetry/index.ts';
 import type { AppContext } from './context.ts';
+import { findExposed, needsKeys } from './exposure.ts';
 import { refuseWeakSettings } from './weak-settings.ts';
 
 const KEY_POLL_MS = 2000;
@@ -46,9 +47,7 @@ export async function openStore({ config, log, resources }: AppContext): Promise
   const store = await Store.open(registryPath);
   resources.defer(() => store.close());
   const exposed = findExposed(config);
-  // The keys of a fleet come after the start.
-  const isRequired = config.requiresKeys || (config.fleet !== undefined && exposed !== undefined);
-  const keys = new KeyRegistry(store, { isRequired });
+  const keys = new KeyRegistry(store, { isRequired: needsKeys(config) });
   // Nothing says any more which ones are revoked.
   if (config.fleet === undefined) await keys.setShared([]);
   if (exposed !== undefined && config.fleet === undefined) assertHasKey(exposed, keys);
@@ -86,13 +85,6 @@ function followKeys(keys: KeyRegistry, audit: AuditTrail | undefined, log: Logge
 }
 
 // Checks at start: exposure without keys, and the descriptor limit.
-/** The listen address that other machines can reach. */
-function findExposed({ listen: main, metrics, ingress, e2b }: Config): ListenAddress | undefined {
-  return [main, metrics.listen, ingress?.listen, e2b?.listen].find(
-    (at) => at && !('path' in at) && !isLoopback(at.host),
-  );
-}
-
 /** AppError conflict while no key is required. */
 function assertHasKey(listen: ListenAddress, keys: KeyRegistry): void {
   if (keys.hasValidKey) return;
@@ -103,7 +95,11 @@ function assertHasKey(listen: ListenAddress, keys: KeyRegistry): void {
 }
 
 /** Logs at each start without keys whether all clients or none are accepted. */
-export function warnOfNoKeys({ listen }: Pick<Config, 'listen'>, keys: KeyRegistry, log: Logger): void {
+export function warnOfNoKeys(
+  { listen, requiresKeys }: Pick<Config, 'listen' | 'requiresKeys'>,
+  keys: KeyRegistry,
+  log: Logger,
+): void {
   if (keys.hasKeys) return;
   const makeOne = '`sandboxd keys create <name>` makes one, without a restart';
   const mark = keys.lostMark;
@@ -111,6 +107,8 @@ export function warnOfNoKeys({ listen }: Pick<Config, 'listen'>, keys: KeyRegist
     log.error(
       `keys existed before, but the registry has none: it was lost or replaced; no client is accepted until there is a key; ${makeOne}, or restore the registry from a backup; remove ${mark} to accept every client`,
     );
+  } else if (keys.isClosed && !requiresKeys) {
+    log.warn(`there are no keys: no client is accepted until the fleet has one; ${makeOne}`);
   } else if (keys.isClosed) {
     log.warn(`there are no keys, and require_keys is set: no client is accepted; ${makeOne}`);
   } else {

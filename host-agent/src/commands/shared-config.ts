@@ -2,6 +2,7 @@
 // directory, and the registry in it.
 import { join } from 'node:path';
 import type { Flags, Input } from '@sandboxd/api/command-line';
+import { needsKeys } from '../app/exposure.ts';
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import { KeyRegistry } from '../keys/index.ts';
@@ -58,8 +59,6 @@ export function withKeys<T>(
   use: (keys: KeyRegistry, dataDir: string) => T | Promise<T>,
 ): Promise<T> {
   const by = process.env.SUDO_USER ?? `uid ${process.getuid?.()}`;
-  const { requiresKeys } = loadSharedConfig(input);
-  return withStore(input, (store, dataDir) =>
-    use(new KeyRegistry(store, { by, isRequired: requiresKeys }), dataDir),
-  );
+  const isRequired = needsKeys(loadSharedConfig(input));
+  return withStore(input, (store, dataDir) => use(new KeyRegistry(store, { by, isRequired }), dataDir));
 }

@@ -18,7 +18,7 @@ export { ForeignPods } from './host/foreign-pods.ts';
 export { type IdentityRecord, NodeIdentity } from './host/identity.ts';
 export { type LocalSandboxes, NodeAgent } from './host/node-agent.ts';
 export type { PodCreate, PodRecord, PodSandboxes } from './host/pod-sandboxes.ts';
-export { SharedKeys } from './host/shared-keys.ts';
+export { type KeysOfRecord, SharedKeys } from './host/shared-keys.ts';
 export { KubeClient } from './kube/client.ts';
 export { isForBootstrap, readKubeconfig } from './kube/kubeconfig.ts';
 export { KubernetesCatalogue } from './kubernetes/catalogue.ts';

@@ -61,6 +61,8 @@ export class KeyRegistry {
   readonly #changes: Table<KeyChange>;
   readonly #by: string;
   readonly #usedAtMs = new Map<string, number>();
+  /** By id, as the cluster has them: what ends there ends here, also while the registry cannot be written. */
+  #shared: ReadonlyMap<string, KeyRecord> | undefined;
   #hasKeys = false;
 
   constructor(store: Store, { by = 'daemon', isRequired = false }: KeyRegistryOptions = {}) {
@@ -105,7 +107,7 @@ export class KeyRegistry {
   find(text: string): Found {
     if (!isKeyText(text)) return { state: 'unknown' };
     const hash = hashKey(text);
-    const record = this.#keys.latest(toKeyId(hash));
+    const record = this.#latest(toKeyId(hash));
     if (!areSameHash(hash, record?.hash ?? NO_HASH) || record === undefined) return { state: 'unknown' };
     const state = stateOf(record);
     if (state === 'revoked') return { state, atMs: record.revokedAtMs ?? 0 };
@@ -113,15 +115,21 @@ export class KeyRegistry {
     return { state, principal: toPrincipal(record) };
   }
 
+  #latest(id: string): KeyRecord | undefined {
+    const record = this.#keys.latest(id);
+    const isOpen = record?.isShared === true && record.revokedAtMs === undefined;
+    return isOpen && this.#shared !== undefined ? this.#shared.get(id) : record;
+  }
+
   /** Of a valid key, by its id. */
   holder(id: string): KeyHolder | undefined {
-    const record = this.#keys.latest(id);
+    const record = this.#latest(id);
     return record !== undefined && stateOf(record) === 'valid' ? toPrincipal(record) : undefined;
   }
 
   /** Whether a key that was found earlier is still valid. */
   isStillValid({ id }: KeyHolder): boolean {
-    const record = this.#keys.latest(id);
+    const record = this.#latest(id);
     return record !== undefined && stateOf(record) === 'valid';
   }
 
@@ -200,16 +208,21 @@ export class KeyRegistry {
 
   /**
    * The keys of the fleet as the cluster has them. One that is not among them is unknown from now on; one that was
-   * revoked stays revoked.
+   * revoked, or whose name has a later key, is revoked for good.
    */
   async setShared(keys: readonly KeyRecord[]): Promise<void> {
+    const wanted = new Map(keys.map((key) => [toKeyId(key.hash), { ...key, isShared: true } as const]));
+    this.#shared = wanted;
+    const newest = new Map(keys.map(({ name, createdAtMs }) => [name, createdAtMs]));
     // Written before the keys, as in `create`.
     if (keys.length > 0) await this.#mark.ensure();
-    const wanted = new Map(keys.map((key) => [toKeyId(key.hash), { ...key, isShared: true } as const]));
     await this.#store.atomically(() => {
       for (const { id, record } of this.#keys.all()) {
         if (record.isShared !== true || record.revokedAtMs !== undefined || wanted.has(id)) continue;
-        void this.#keys.remove(id);
+        // A name gets another key only after the end of the one before, which was not heard of here.
+        if ((newest.get(record.name) ?? 0) > record.createdAtMs)
+          void this.#keys.put(id, { ...record, revokedAtMs: Date.now() });
+        else void this.#keys.remove(id);
         this.#recordShared('revoked', id, record);
       }
       for (const [id, record] of wanted) {
@@ -228,12 +241,12 @@ export class KeyRegistry {
     this.#recordChange({ change, key: name, keyId, ...optional('tenant', tenant), by: 'fleet' });
   }
 
-  /** Of the valid key that has the owner's name. */
+  /** Of the valid key that has the owner's name; of this host's own one where the fleet has one, too. */
   policyOfOwner({ key, tenant }: Owner): Policy | undefined {
-    const all = this.#keys.all();
-    return all.find(
-      ({ record }) => record.name === key && record.tenant === tenant && stateOf(record) === 'valid',
-    )?.record.policy;
+    const found = this.#keys
+      .all()
+      .filter(({ record }) => record.name === key && record.tenant === tenant && stateOf(record) === 'valid');
+    return (found.find(({ record }) => record.isShared !== true) ?? found[0])?.record.policy;
   }
 
   quotaOf(tenant: string): Quota | undefined {

@@ -1,6 +1,7 @@
 // Checks who has access: whether API keys exist, and careless settings.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { needsKeys } from '../../app/exposure.ts';
 import { findExchangeable, findWeakSettings } from '../../app/weak-settings.ts';
 import { type Config, formatListen } from '../../config/index.ts';
 import { KeyMark, KeyRegistry, stateOf } from '../../keys/index.ts';
@@ -28,16 +29,18 @@ export const keys: Group = {
   },
 };
 
-function checkNone(lostMark: string | undefined, { listen, requiresKeys }: Config): Finding {
+export function checkNone(lostMark: string | undefined, config: Config): Finding {
   if (lostMark !== undefined)
     return fault(
       'keys',
       `none, and ${lostMark} says that there were some: the registry was lost or replaced; no client is accepted`,
       `restore the registry from a backup; or ${CREATE_KEY}`,
     );
-  return requiresKeys
+  if (!needsKeys(config))
+    return ok('keys', `none: every client of ${formatListen(config.listen)} has full access`);
+  return config.requiresKeys
     ? warning('keys', 'none, and require_keys is set: no client is accepted', CREATE_KEY)
-    : ok('keys', `none: every client of ${formatListen(listen)} has full access`);
+    : warning('keys', 'none: no client is accepted until the fleet has one', CREATE_KEY);
 }
 
 function checkKeys(registry: KeyRegistry): Finding[] {

@@ -150,12 +150,19 @@ async function useKeys<T>(input: Input, use: (keys: Keys) => Promise<T>): Promis
   if (local !== undefined)
     throw new UsageError(`--${local} names a host, and --kubeconfig a fleet; give one of them`);
   const access = openFleetAccess(input);
+  const store = new FleetKeys(access);
   try {
     const none = 'the fleet has no keys';
-    return await use({ store: new FleetKeys(access), of: 'all hosts of the fleet', none });
+    return await use({ store, of: 'all hosts of the fleet', none });
   } finally {
+    if (store.unread > 0) process.stderr.write(describeUnread(store.unread, access.namespace));
     access.client.close();
   }
+}
+
+function describeUnread(count: number, namespace: string): string {
+  const what = count === 1 ? '1 ConfigMap' : `${count} ConfigMaps`;
+  return `warning: this secret did not make ${what} of keys in the namespace ${namespace}; if hosts have another one, give that one\n`;
 }
 
 const list: Command = {
@@ -176,7 +183,7 @@ const list: Command = {
 
 function describeAccess({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
   if (lostMark !== undefined) return `no client is accepted, because keys existed before (${lostMark})`;
-  return isClosed ? 'no client is accepted (require_keys)' : 'on loopback every client has full access';
+  return isClosed ? 'no client is accepted' : 'on loopback every client has full access';
 }
 
 const show: Command = {

@@ -1,16 +1,23 @@
 // The keys of the fleet on this host: its registry follows those of the cluster. Without the API server it goes on with
 // what it has.
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { KeyRecord, KeyRegistry } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
+import type { Table } from '../../store/store.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Watch } from '../kube/watch.ts';
 import { KEY_LABEL, type KeyObject, keysPath, readKeyObject } from '../kubernetes/key-objects.ts';
 import type { FleetSeal } from '../seal.ts';
+import { Complaints } from './complaints.ts';
 
 /** A list without an end would fill the registry. */
 export const MAX_KEYS = 10_000;
 const RETRY_MS = 5000;
+/** Key of the record of whose keys the registry has. */
+const OF = 'keys';
+
+export type KeysOfRecord = { readonly id: string };
 
 export type SharedKeysOptions = {
   readonly client: KubeClient;
@@ -19,6 +26,7 @@ export type SharedKeysOptions = {
   readonly keys: Pick<KeyRegistry, 'setShared'>;
   readonly log: Logger;
   readonly maxKeys?: number | undefined;
+  readonly retryMs?: number;
 };
 
 export class SharedKeys {
@@ -26,7 +34,9 @@ export class SharedKeys {
   readonly #watch: Watch<KeyObject>;
   /** By the name of the object. */
   #keys = new Map<string, KeyRecord>();
-  #writing: Promise<void> | undefined;
+  readonly #complaints: Complaints;
+  #writing: Promise<void> = Promise.resolve();
+  #isWriting = false;
   #isChanged = false;
   #isClosed = false;
   #retry: NodeJS.Timeout | undefined;
@@ -34,12 +44,22 @@ export class SharedKeys {
   constructor(options: SharedKeysOptions) {
     this.#options = options;
     const { client, namespace, log } = options;
+    this.#complaints = new Complaints(log, 'a key of the fleet is not accepted');
     this.#watch = new Watch({
       ...{ client, log, path: keysPath(namespace), query: { labelSelector: KEY_LABEL } },
       read: (object) => this.#read(object),
       onList: (keys) => this.#set(new Map(keys.map(({ name, key }) => [name, key]))),
       onChange: (change, object) => this.#change(change === 'put', object),
     });
+  }
+
+  /** Before clients come: a host that was of another fleet takes the keys of that one no more. */
+  async forgetOthers(records: Table<KeysOfRecord>): Promise<void> {
+    const { seal, namespace, keys } = this.#options;
+    const id = seal.make('key', namespace);
+    if (records.get(OF)?.id === id) return;
+    await keys.setShared([]);
+    await records.put(OF, { id });
   }
 
   start(): void {
@@ -56,18 +76,18 @@ export class SharedKeys {
   #read(object: unknown): KeyObject | undefined {
     const read = readKeyObject(object, this.#options.seal);
     if (!('problem' in read)) return read;
-    this.#options.log.warn(
-      { configMap: nameOf(object), reason: read.problem },
-      'a key of the fleet is not accepted',
-    );
+    this.#complaints.add({ configMap: nameOf(object), reason: read.problem });
     return undefined;
   }
 
   #change(isPut: boolean, object: unknown): void {
-    const keys = new Map(this.#keys);
     const read = isPut ? this.#read(object) : undefined;
-    if (read === undefined) keys.delete(nameOf(object));
-    else keys.set(read.name, read.key);
+    const name = nameOf(object);
+    // Who writes ConfigMaps that are no keys gives the registry no work.
+    if (isDeepStrictEqual(this.#keys.get(name), read?.key)) return;
+    const keys = new Map(this.#keys);
+    if (read === undefined) keys.delete(name);
+    else keys.set(name, read.key);
     this.#set(keys);
   }
 
@@ -75,26 +95,27 @@ export class SharedKeys {
   #set(keys: Map<string, KeyRecord>): void {
     this.#keys = keys;
     this.#isChanged = true;
-    this.#writing ??= this.#write().finally(() => {
-      this.#writing = undefined;
-    });
+    clearTimeout(this.#retry);
+    if (!this.#isWriting) this.#writing = this.#write();
   }
 
   async #write(): Promise<void> {
-    const { keys, log, maxKeys = MAX_KEYS } = this.#options;
-    while (this.#isChanged && !this.#isClosed) {
-      this.#isChanged = false;
-      const all = [...this.#keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key);
-      if (all.length > maxKeys)
-        log.error(`the fleet has more than ${maxKeys} keys; the others are not accepted`);
-      try {
+    const { keys, log, maxKeys = MAX_KEYS, retryMs = RETRY_MS } = this.#options;
+    this.#isWriting = true;
+    try {
+      while (this.#isChanged && !this.#isClosed) {
+        this.#isChanged = false;
+        const all = [...this.#keys].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key);
+        if (all.length > maxKeys)
+          log.error(`the fleet has more than ${maxKeys} keys; the others are not accepted`);
         await keys.setShared(all.slice(0, maxKeys));
-      } catch (error) {
-        log.error({ reason: toError(error).message }, 'cannot keep the keys of the fleet; trying again');
-        this.#isChanged = true;
-        this.#retry = setTimeout(() => this.#set(this.#keys), RETRY_MS);
-        return;
       }
+    } catch (error) {
+      log.error({ reason: toError(error).message }, 'cannot keep the keys of the fleet; trying again');
+      if (!this.#isClosed) this.#retry = setTimeout(() => this.#set(this.#keys), retryMs);
+    } finally {
+      // No await since the last check of the loop: a change of then would wait for the next one.
+      this.#isWriting = false;
     }
   }
 }

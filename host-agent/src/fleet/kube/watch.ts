@@ -5,17 +5,9 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { backOffMs } from '../../lib/back-off.ts';
 import { toError } from '../../lib/errors.ts';
-import { AnswerTooLarge, isRefusal, type KubeClient, KubeError } from './client.ts';
+import { isRefusal, type KubeClient, KubeError } from './client.ts';
+import { readPages } from './pages.ts';
 
-const PAGE_ITEMS = 500;
-/** Of one page; one that is larger is asked for again with fewer objects, down to one. */
-const MAX_PAGE_BYTES = 16 * 2 ** 20;
-const FEWER = 4;
-/** After so many pages that are not: any user may put large objects between the others. */
-const MORE = 2;
-const MORE_AFTER = 3;
-/** A page of few objects arrives within it from a server that is far away. */
-const PAGE_TIMEOUT_MS = 30_000;
 /** Of one event: an object has at most 1.5 MiB in etcd, and six bytes of JSON for some of its characters. */
 const MAX_LINE_BYTES = 16 * 2 ** 20;
 /** Of those that are ours: a list without an end would fill the memory. */
@@ -29,10 +21,6 @@ const LOG_AGAIN_MS = 60_000;
 const BACK_OFF = { firstMs: 100, mostMs: 5000, jitter: 0.25 };
 
 const version = z.object({ metadata: z.object({ resourceVersion: z.string().optional() }) });
-const page = z.object({
-  metadata: z.object({ resourceVersion: z.string(), continue: z.string().optional() }),
-  items: z.array(z.unknown()),
-});
 const watchEvent = z.object({ type: z.string(), object: z.unknown() });
 
 export type Change = 'put' | 'deleted';
@@ -111,35 +99,19 @@ export class Watch<T> {
 
   /** Resolves with the version that the watch goes on from. */
   async #list(): Promise<string> {
-    const { client, path, query, read, onList } = this.#options;
+    const { client, path, query = {}, read, onList } = this.#options;
     const { signal } = this.#stop;
     const objects: T[] = [];
-    let [limit, fitting] = [PAGE_ITEMS, 0];
-    for (let next: string | undefined; ; ) {
-      const asked = { ...query, limit: String(limit), continue: next };
-      const answer = await client
-        .request({
-          ...{ method: 'GET', path, query: asked, signal },
-          ...{ maxBytes: MAX_PAGE_BYTES, timeoutMs: PAGE_TIMEOUT_MS },
-        })
-        .catch((error: unknown) => {
-          if (!(error instanceof AnswerTooLarge) || limit === 1) throw error;
-          return undefined;
-        });
-      if (answer === undefined) {
-        [limit, fitting] = [Math.max(1, Math.floor(limit / FEWER)), 0];
-        continue;
+    const pages = readPages((request) => client.request(request), { path, query, signal });
+    for (;;) {
+      const { done, value } = await pages.next();
+      if (done) {
+        onList(objects);
+        return value;
       }
-      const { metadata, items } = page.parse(answer);
       // Page by page: objects of others may be large, and many.
-      objects.push(...items.flatMap((item) => read(item) ?? []));
+      objects.push(...value.flatMap((item) => read(item) ?? []));
       if (objects.length > MAX_OBJECTS) throw new Error(`there are more than ${MAX_OBJECTS} objects`);
-      fitting += 1;
-      if (fitting % MORE_AFTER === 0) limit = Math.min(PAGE_ITEMS, limit * MORE);
-      next = metadata.continue || undefined;
-      if (next !== undefined) continue;
-      onList(objects);
-      return metadata.resourceVersion;
     }
   }
 

@@ -1,7 +1,7 @@
 // Makes, lists and revokes the keys of a fleet, for `sandboxd keys` with a kubeconfig.
-import { z } from 'zod';
 import {
   hashKey,
+  KEY_NAME,
   type KeyForm,
   type KeyRecord,
   type ListedKey,
@@ -13,6 +13,7 @@ import {
 import { AppError } from '../../lib/errors.ts';
 import { MAX_KEYS } from '../host/shared-keys.ts';
 import { isRefusal, type KubeClient, KubeError, type KubeRequest } from '../kube/client.ts';
+import { readPages } from '../kube/pages.ts';
 import type { FleetSeal } from '../seal.ts';
 import {
   KEY_LABEL,
@@ -22,12 +23,6 @@ import {
   toKeyObject,
   toKeyObjectName,
 } from './key-objects.ts';
-
-const PAGE_ITEMS = 500;
-const page = z.object({
-  metadata: z.object({ continue: z.string().optional() }).prefault({}),
-  items: z.array(z.unknown()),
-});
 
 export type FleetKeysOptions = {
   readonly client: KubeClient;
@@ -39,10 +34,16 @@ export type FleetKeysOptions = {
 export class FleetKeys {
   readonly #options: FleetKeysOptions;
   readonly #path: string;
+  #unread = 0;
 
   constructor(options: FleetKeysOptions) {
     this.#options = options;
     this.#path = keysPath(options.namespace);
+  }
+
+  /** ConfigMaps that are no keys of this fleet, at the latest reading of all: another secret made or changed them. */
+  get unread(): number {
+    return this.#unread;
   }
 
   /** Oldest first. AppError when the API server refuses, or does not answer, as for all of these. */
@@ -53,11 +54,13 @@ export class FleetKeys {
   /** Resolves with the text of the key, which is not stored. AppError conflict when a valid key has the name. */
   async create(newKey: NewKey, form?: KeyForm): Promise<{ readonly text: string; readonly key: ListedKey }> {
     const text = mintKey(form);
-    const record: KeyRecord = { ...newKey, hash: hashKey(text), createdAtMs: Date.now() };
     const name = toKeyObjectName(newKey.name);
     const { maxKeys = MAX_KEYS } = this.#options;
     const before = await this.#find(name);
-    if (before === undefined && (await this.#all()).length >= maxKeys)
+    // Hosts know by it that the one before has ended, also where clocks differ.
+    const createdAtMs = Math.max(Date.now(), (before?.key.createdAtMs ?? 0) + 1);
+    const record: KeyRecord = { ...newKey, hash: hashKey(text), createdAtMs };
+    if ((await this.#all()).length >= maxKeys && before === undefined)
       throw new AppError('exhausted', `the fleet has ${maxKeys} keys; remove ConfigMaps of revoked ones`);
     if (before !== undefined && stateOf(before.key) === 'valid') throw taken(newKey.name);
     await this.#write(record, before).catch((error: unknown) => {
@@ -70,7 +73,11 @@ export class FleetKeys {
   async revoke(nameOrId: string): Promise<readonly ListedKey[]> {
     const isMeant = ({ key }: KeyObject): boolean =>
       (key.name === nameOrId || toKeyId(key.hash) === nameOrId) && stateOf(key) !== 'revoked';
-    const found = (await this.#all()).filter(isMeant);
+    const all = new Map((await this.#all()).map((each) => [each.name, each]));
+    // By its name, too: others may have taken its label away, and could give it back.
+    const named = KEY_NAME.test(nameOrId) ? await this.#read(toKeyObjectName(nameOrId)) : undefined;
+    if (named !== undefined && !('problem' in named)) all.set(named.name, named);
+    const found = [...all.values()].filter(isMeant);
     if (found.length === 0)
       throw new AppError('not_found', `the fleet has no key ${JSON.stringify(nameOrId)} that is not revoked`);
     for (const each of found)
@@ -95,29 +102,33 @@ export class FleetKeys {
   }
 
   async #find(name: string): Promise<KeyObject | undefined> {
+    const read = await this.#read(name);
+    if (read === undefined || !('problem' in read)) return read;
+    throw new AppError('conflict', `the ConfigMap ${name} cannot be used: ${read.problem}; delete it first`);
+  }
+
+  async #read(name: string): Promise<ReturnType<typeof readKeyObject> | undefined> {
     const request = { method: 'GET', path: `${this.#path}/${name}` } as const;
     const object = await this.#ask(request, 404).catch((error: unknown) => {
       if (isRefusal(error, 404)) return undefined;
       throw error;
     });
-    if (object === undefined) return undefined;
-    const read = readKeyObject(object, this.#options.seal);
-    if (!('problem' in read)) return read;
-    throw new AppError('conflict', `the ConfigMap ${name} cannot be used: ${read.problem}; delete it first`);
+    return object === undefined ? undefined : readKeyObject(object, this.#options.seal);
   }
 
   async #all(): Promise<KeyObject[]> {
     const found: KeyObject[] = [];
-    for (let next: string | undefined; ; ) {
-      const query = { labelSelector: KEY_LABEL, limit: String(PAGE_ITEMS), continue: next };
-      const answer = page.parse(await this.#ask({ method: 'GET', path: this.#path, query }));
-      for (const object of answer.items) {
+    let unread = 0;
+    const list = { path: this.#path, query: { labelSelector: KEY_LABEL } };
+    for await (const objects of readPages((request) => this.#ask(request), list)) {
+      for (const object of objects) {
         const read = readKeyObject(object, this.#options.seal);
-        if (!('problem' in read)) found.push(read);
+        if ('problem' in read) unread += 1;
+        else found.push(read);
       }
-      next = answer.metadata.continue || undefined;
-      if (next === undefined) return found;
     }
+    this.#unread = unread;
+    return found;
   }
 
   /** KubeError for what the caller expects. */

@@ -1,5 +1,7 @@
 // `sandboxd keys` as it is built, for the keys of a fleet.
 import { execFile } from 'node:child_process';
+import { chmod } from 'node:fs/promises';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { openKeyring } from '../../../http/keyed.ts';
 import { ask, type Fleet, startFleet } from '../../../support/fleet/fleet.ts';
@@ -58,6 +60,13 @@ t.test('the command, from any machine that has a kubeconfig', async (t) => {
   t.match(await runKeys('revoke', 'ci', ...at), { code: 0, stdout: /^ci \(\w+\): revoked\n$/ });
   await until(() => registry.find(key).state === 'revoked', 'its end');
   t.match(await runKeys('revoke', 'ci', ...at), { code: 1, stderr: /no key "ci" that is not revoked/ });
+  const wrong = join(t.testdir({ secret: 'the secret of another fleet, also long' }), 'secret');
+  await chmod(wrong, 0o600);
+  t.match(await runKeys('revoke', 'ci', '--kubeconfig', kubeconfig, '--fleet-secret-file', wrong), {
+    code: 1,
+    stderr: /warning: this secret did not make 1 ConfigMap of keys in the namespace sandboxd/,
+  });
+  t.match(await runKeys('list', '--kubeconfig', '', '--fleet-secret-file', ''), { code: 1, stdout: '' });
   t.match(await runKeys('list', '--kubeconfig', kubeconfig), {
     code: 2,
     stderr: /--fleet-secret-file is missing/,

@@ -100,3 +100,57 @@ t.test('keys of this host are its own', async (t) => {
   await registry.setShared([mint('b').key]);
   await t.rejects(registry.create({ name: 'b' }), { code: 'conflict' }, 'its name is taken here, too');
 });
+
+t.test(
+  'a name that has a later key: the one before has ended, also where its end was not heard of',
+  async (t) => {
+    const { registry } = await open(t);
+    const [first, second] = [mint('a'), mint('a', { createdAtMs: 2 })];
+    await registry.setShared([first.key]);
+    await registry.setShared([second.key]);
+    t.match(registry.find(first.text), { state: 'revoked' });
+    t.match(registry.find(second.text), { state: 'valid' });
+    t.same(await takeChanges(registry), ['fleet created a', 'fleet created a', 'fleet revoked a']);
+    await registry.setShared([first.key]);
+    t.match(registry.find(first.text), { state: 'revoked' }, 'its object is put back');
+    t.match(registry.find(second.text), { state: 'unknown' });
+    await registry.setShared([second.key]);
+    t.match(registry.find(second.text), { state: 'valid' }, 'an earlier object does not end a later key');
+  },
+);
+
+t.test('an end counts also while the registry cannot be written', async (t) => {
+  const { store, registry } = await open(t);
+  const [gone, revoked, kept] = [mint('gone'), mint('revoked'), mint('kept')];
+  const own = await registry.create({ name: 'own' });
+  await registry.setShared([gone.key, revoked.key, kept.key]);
+  const ids = [gone, revoked, kept].map(({ key }) => key.hash.slice(0, 16));
+  const write = store.atomically;
+  store.atomically = () => Promise.reject(new Error('MDB_MAP_FULL'));
+  await t.rejects(registry.setShared([{ ...revoked.key, revokedAtMs: 5 }, kept.key]), { message: /FULL/ });
+  store.atomically = write;
+  t.match(registry.find(gone.text), { state: 'unknown' });
+  t.match(registry.find(revoked.text), { state: 'revoked', atMs: 5 });
+  t.match(registry.find(kept.text), { state: 'valid' });
+  t.match(registry.find(own.text), { state: 'valid' });
+  t.same(
+    ids.map((id) => registry.isStillValid({ kind: 'key', id, key: '' })),
+    [false, false, true],
+    'for streams and links, too',
+  );
+  t.same(
+    ids.map((id) => registry.holder(id)?.key),
+    [undefined, undefined, 'kept'],
+  );
+});
+
+t.test('of two keys of one name, the policy of the host’s own one counts for what both made', async (t) => {
+  const { registry } = await open(t);
+  for (let n = 0; n < 12; n++) {
+    const name = `k${n}`;
+    await registry.create({ name, tenant: 'acme', policy: { max_sandboxes: 1 } });
+  }
+  await registry.setShared(Array.from({ length: 12 }, (_, n) => mint(`k${n}`, { tenant: 'acme' }).key));
+  for (let n = 0; n < 12; n++)
+    t.same(registry.policyOfOwner({ key: `k${n}`, tenant: 'acme' }), { max_sandboxes: 1 });
+});
