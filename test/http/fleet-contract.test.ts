@@ -35,12 +35,7 @@ t.test('hosts, places and claims in a control plane', async (t) => {
   const fleet = new Fleet(t, api, NAMESPACE);
   const client = fleet.client();
   const pods = () => list(client, `/api/v1/namespaces/${NAMESPACE}/pods`);
-  const metadata = { name: NAMESPACE };
-  await client.request({
-    method: 'POST',
-    path: '/api/v1/namespaces',
-    body: { apiVersion: 'v1', kind: 'Namespace', metadata },
-  });
+  await post(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NAMESPACE } });
   const names = ['a', 'b', 'c'].map((name) => `${name}-${RUN}`);
   t.teardown(async () => {
     for (const name of names)
