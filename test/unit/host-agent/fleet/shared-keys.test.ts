@@ -68,7 +68,7 @@ async function follow(
   });
   t.teardown(() => shared.close());
   shared.start();
-  await until(() => events, 'a watch');
+  await until(() => events !== undefined, 'a watch');
   return { events, shared };
 }
 
