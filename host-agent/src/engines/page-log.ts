@@ -5,6 +5,7 @@ import { readSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
+import { readExtents } from '../lib/extents.ts';
 import { openProcessFile } from '../lib/untrusted-path.ts';
 import { writeFully } from '../lib/write-fully.ts';
 import { checkSize, type Mapping, PAGE_BYTES, type Range, readChangedRanges } from './mapping.ts';
@@ -76,13 +77,26 @@ type FileLogOptions = Omit<PageLogOptions, 'pid' | 'mappings' | 'isCached'> & {
   readonly memoryPath: string;
 };
 
-/** The same for memory that processes share, of which all is read; `base` is in the page cache. */
-export async function logSharedPages({
-  memoryPath,
-  memoryBytes,
-  base,
-  target,
-}: FileLogOptions): Promise<void> {
+/**
+ * The same for memory that processes share, of which all is read; `base` is in the page cache. The pause of the guest
+ * is for the function that it resolves with.
+ */
+export async function beginSharedLog(options: Omit<FileLogOptions, 'memoryPath'>): Promise<SharedLog> {
+  // A file system fills its cache with zeros for each hole that is read.
+  const chunks = new Set<number>();
+  for (const { offset, length } of await readExtents(options.base)) {
+    const end = Math.ceil((offset + length) / CHUNK_BYTES);
+    for (let chunk = Math.floor(offset / CHUNK_BYTES); chunk < end; chunk++) chunks.add(chunk);
+  }
+  return (memoryPath) => logSharedPages({ ...options, memoryPath }, (chunk) => chunks.has(chunk));
+}
+
+type SharedLog = (memoryPath: string) => Promise<void>;
+
+async function logSharedPages(
+  { memoryPath, memoryBytes, base, target }: FileLogOptions,
+  hasData: (chunk: number) => boolean,
+): Promise<void> {
   await using memory = await openProcessFile(memoryPath);
   checkSize((await memory.stat()).size, memoryBytes);
   await using file = await openBase(base, memoryBytes);
@@ -94,7 +108,8 @@ export async function logSharedPages({
     const length = Math.min(CHUNK_BYTES, memoryBytes - offset);
     const [now, before] = [own.subarray(0, length), old.subarray(0, length)];
     readFullySync(memory, now, offset);
-    readFullySync(file, before, offset);
+    if (hasData(offset / CHUNK_BYTES)) readFullySync(file, before, offset);
+    else before.fill(0);
     for (const different of differences(now, before))
       await writer.add(offset + different.offset, different.pages);
     await setImmediate();

@@ -15,7 +15,7 @@ import type {
   VmExit,
   VmmIdentity,
 } from '../../../host-agent/src/engines/engine.ts';
-import { logSharedPages } from '../../../host-agent/src/engines/page-log.ts';
+import { beginSharedLog } from '../../../host-agent/src/engines/page-log.ts';
 import { readBootId } from '../../../host-agent/src/lib/proc.ts';
 import { type AgentFaults, type AgentState, MemoryAgent } from './agent.ts';
 import { loopLinks } from './link.ts';
@@ -266,7 +266,8 @@ class MemoryVm implements Vm {
     if (since === undefined || !this.#host.logsChanges) return {};
     const changesPath = join(dir, 'changes');
     const memoryBytes = this.#host.savedMemory.length;
-    await logSharedPages({ memoryPath, memoryBytes, base: since, target: changesPath });
+    const log = await beginSharedLog({ memoryBytes, base: since, target: changesPath });
+    await log(memoryPath);
     await rm(memoryPath);
     return { memoryPath: since, changesPath };
   }

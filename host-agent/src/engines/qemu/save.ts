@@ -17,7 +17,7 @@ import {
   readMapping,
   versionKey,
 } from '../mapping.ts';
-import { logOwnPages, logSharedPages } from '../page-log.ts';
+import { beginSharedLog, logOwnPages } from '../page-log.ts';
 import { qemuFiles } from './files.ts';
 import type { QmpClient } from './qmp.ts';
 
@@ -91,10 +91,8 @@ async function beginMemory(identity: VmmIdentity, options: SaveOptions): Promise
   const { pid, memory } = identity;
   const target = join(dir, 'changes');
   if (since !== undefined && memory.kind === 'anonymous') {
-    const finish = async (): Promise<void> => {
-      const memoryPath = await memoryDescriptor(pid);
-      await logSharedPages({ memoryPath, memoryBytes, base: since, target });
-    };
+    const log = await beginSharedLog({ memoryBytes, base: since, target });
+    const finish = async () => log(await memoryDescriptor(pid));
     return { memoryPath: since, changesPath: target, finish };
   }
   const known = since ?? ((await mapsFile(memory, base ?? '')) ? base : undefined);

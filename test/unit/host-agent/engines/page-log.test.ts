@@ -13,8 +13,8 @@ import t from 'tap';
 import { PAGE_BYTES } from '../../../../host-agent/src/engines/mapping.ts';
 import {
   applyPageLog,
+  beginSharedLog,
   logOwnPages,
-  logSharedPages,
   readPageLog,
 } from '../../../../host-agent/src/engines/page-log.ts';
 import { Pager } from '../../../support/pager.ts';
@@ -157,7 +157,7 @@ t.test('what has changed since an earlier copy is in the log, and no more', asyn
   writeFileSync(memoryPath, expected);
   const [asOwn, asShared] = [join(dir, 'own-log'), join(dir, 'shared-log')];
   await logOwnPages({ pid, mappings, memoryBytes: SIZE, base: copy, target: asOwn });
-  await logSharedPages({ memoryPath, memoryBytes: SIZE, base: copy, target: asShared });
+  await (await beginSharedLog({ memoryBytes: SIZE, base: copy, target: asShared }))(memoryPath);
   const before = readFileSync(copy);
   for (const path of [asOwn, asShared]) {
     const found: { offset: number; length: number }[] = [];
@@ -180,5 +180,16 @@ t.test('what has changed since an earlier copy is in the log, and no more', asyn
     { memoryPath, memoryBytes: SIZE + PAGE_BYTES },
     { memoryPath: dir, memoryBytes: SIZE },
   ])
-    await t.rejects(logSharedPages({ ...input, base: copy, target: asShared }), 'another object');
+    await t.rejects(async () => {
+      const log = await beginSharedLog({ memoryBytes: input.memoryBytes, base: copy, target: asShared });
+      await log(input.memoryPath);
+    }, 'another object');
+  // A copy with holes, in the first of which there is something now.
+  writeFileSync(copy, '');
+  truncateSync(copy, SIZE);
+  const sparse = Buffer.alloc(SIZE);
+  sparse.fill(3, 600 * PAGE_BYTES, 601 * PAGE_BYTES);
+  writeFileSync(memoryPath, sparse);
+  await (await beginSharedLog({ memoryBytes: SIZE, base: copy, target: asShared }))(memoryPath);
+  t.same(await applyPageLog(asShared, copy), [{ offset: 600 * PAGE_BYTES, length: PAGE_BYTES }]);
 });
