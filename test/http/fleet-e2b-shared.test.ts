@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { SHARED_HEADER } from '../../host-agent/src/e2b/index.ts';
 import { writeQuestion } from '../../host-agent/src/fleet/client-header.ts';
+import { newId } from '../../host-agent/src/lib/ids.ts';
 import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { type FleetHost, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
@@ -138,6 +139,29 @@ t.test('a template outlives its host, and others fetch it once', async (t) => {
   };
   await eventually(async () => (await tags()).join() === 'new,v1,v2');
 });
+
+t.test(
+  'of two templates with one name a tag moves from one to the other, and no other tag is lost',
+  async (t) => {
+    const { fleet, settings, host, askAt, gateway } = await start(t);
+    const at = (await host('h0')).e2b!.url;
+    await fleet.ready(1);
+    const { build } = await gateway();
+    const { templateID } = await build('app', { tags: ['default', 'kept'] });
+    const { store } = openTestStore(t, settings);
+    const { template: first } = (await store.templates.read(templateID))!;
+    const [made] = first.builds;
+    const id = `tpl${'0'.repeat(24)}`;
+    const older = { ...made!, id: 'older', snapshotId: newId('snap'), createdAtMs: 1, tags: ['v1'] };
+    t.equal(await store.templates.write({ ...first, id, builds: [older], tagTimes: {} }, undefined), true);
+    const tagsOf = async (of: string): Promise<Json> =>
+      (await askAt(at, 'GET', `/templates/${of}/tags`)).json.map(({ tag }: Json) => tag);
+    await eventually(async () => (await askAt(at, 'GET', `/templates/${id}`)).status === 200);
+    const moved = await askAt(at, 'POST', '/templates/tags', { target: 'app:v1', tags: ['default'] });
+    t.match(moved, { status: 201, json: { buildID: 'older' } });
+    t.same([(await tagsOf(id)).sort(), await tagsOf(templateID)], [['default', 'v1'], ['kept']]);
+  },
+);
 
 t.test('a delete reaches a host that was off', async (t) => {
   const { fleet, s3, host, askAt, gateway, lose, snapshotsOf } = await start(t);

@@ -187,10 +187,17 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const wanted = body.tags.map((tag) =>
       parseTag(tag.startsWith(`${name}:`) ? tag.slice(name.length + 1) : tag),
     );
-    const template = records.get(c.get('principal'), name);
-    const build = records.findBuild(c.get('principal'), body.target);
-    if (build === undefined) throw new E2bError(404, `template '${name}' has no such build`);
-    await builder.removeSnapshots(await records.addTags(template.id, build.id, wanted), c.get('principal'));
+    const principal = c.get('principal');
+    records.get(principal, name);
+    const build = records.findBuild(principal, body.target);
+    // Of several with that name, the one that has the build.
+    const template = build && records.templateOf(build.snapshotId);
+    if (template === undefined) throw new E2bError(404, `template '${name}' has no such build`);
+    const gone = [...(await records.addTags(template.id, build.id, wanted))];
+    // By its name, it is the only one with these tags.
+    for (const { id } of template.name === name ? records.namesakesOf(template) : [])
+      gone.push(...(await records.removeTags(id, wanted)));
+    await builder.removeSnapshots(gone, principal);
     return c.json({ tags: wanted, buildID: build.id }, 201);
   });
   app.delete('/templates/tags', async (c) => {

@@ -144,9 +144,11 @@ export class TemplateRecords {
     return await this.#change(id, add, build.createdAtMs);
   }
 
-  /** As `addBuild`, for a build that exists. */
+  /** As `addBuild`, for a build that exists; E2bError 404 also when that was deleted. */
   async addTags(id: string, buildId: string, tags: readonly string[]): Promise<readonly string[]> {
     return await this.#change(id, ({ builds }) => {
+      if (!builds.some((each) => each.id === buildId))
+        throw new E2bError(404, 'the build was deleted in the meantime');
       const tagged = builds.map((each) =>
         each.id === buildId ? { ...each, tags: [...new Set([...each.tags, ...tags])] } : each,
       );
@@ -241,6 +243,13 @@ export class TemplateRecords {
       if (build !== undefined) return build;
     }
     return undefined;
+  }
+
+  /** Further ones of its tenant with its name: two hosts may each have made one. */
+  namesakesOf({ id, name, owner }: Template): readonly Template[] {
+    return [...this.#all.values()].filter(
+      (each) => each.id !== id && each.name === name && each.owner?.tenant === owner?.tenant,
+    );
   }
 
   /** The template that has a snapshot. */

@@ -111,6 +111,16 @@ t.test('what a host has built, tagged and deleted another one finds, for the sam
   t.same(a.records.stored(), [], 'nothing is left of it');
 });
 
+t.test('a tag for a build that is gone takes no tag from another one', async (t) => {
+  const { home, host } = await prepare(t);
+  const { records } = await host(await home());
+  const { id } = records.plan(ACME, 'app');
+  await records.addBuild(id, build(['default']));
+  const before = records.get(ACME, id);
+  await t.rejects(records.addTags(id, 'gone', ['default']), { status: 404, message: /build was deleted/ });
+  t.same(records.get(ACME, id), before);
+});
+
 t.test('a build is written when the store has its snapshot, not before', async (t) => {
   const { s3, home, host } = await prepare(t);
   const a = await host(await home(), 'uploading');
