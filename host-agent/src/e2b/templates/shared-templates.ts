@@ -14,6 +14,8 @@ import type { Template } from './template.ts';
 import type { TemplateRecords } from './template-records.ts';
 
 const MAX_TEMPLATES = 10_000;
+/** With deleted ones, which stay for a month: a client could hide those of others behind them. */
+const MAX_OBJECTS = 100_000;
 const CONCURRENCY = 16;
 /** Requests find what other hosts wrote so long ago. */
 const MAX_AGE_MS = 2000;
@@ -38,6 +40,7 @@ export type SharedTemplatesDeps = {
   readonly log: Logger;
   /** In tests; 0: each request reads what is there. */
   readonly maxAgeMs?: number;
+  readonly maxTemplates?: number;
 };
 
 type Removal = {
@@ -48,7 +51,7 @@ type Removal = {
 };
 
 /** `template`: absent when it cannot be read; it is left as it is. */
-type Known = { readonly etag: string; readonly template?: Template };
+type Known = { readonly etag: string; readonly template?: Template; readonly isOverLimit?: true };
 
 export class SharedTemplates {
   readonly #deps: SharedTemplatesDeps;
@@ -166,16 +169,21 @@ export class SharedTemplates {
     const startedAt = performance.now();
     const listed = new Map<string, string>();
     for await (const page of store.list(signal))
-      for (const { id, etag } of page) if (listed.size < MAX_TEMPLATES) listed.set(id, etag);
-    if (listed.size === MAX_TEMPLATES)
-      log.warn({ max: MAX_TEMPLATES }, 'the snapshot store has more templates than are read');
+      for (const { id, etag } of page) if (listed.size < MAX_OBJECTS) listed.set(id, etag);
     const known = new Map<string, Known>();
+    const { maxTemplates = MAX_TEMPLATES } = this.#deps;
+    let templates = 0;
     const look = async ([id, etag]: [string, string], signal: AbortSignal): Promise<void> => {
       const before = this.#known.get(id);
-      const now = before?.etag === etag ? before : await this.#describe(id, etag, signal);
-      if (now !== undefined) known.set(id, now);
+      const isKnown = before?.etag === etag && (!before.isOverLimit || templates >= maxTemplates);
+      const now = isKnown ? before : await this.#describe(id, etag, signal);
+      if (now === undefined) return;
+      const isThere = now.template !== undefined && now.template.deletedAtMs === undefined;
+      known.set(id, isThere && ++templates > maxTemplates ? { etag, isOverLimit: true } : now);
     };
     await forEachAtOnce(listed, CONCURRENCY, look, signal);
+    if (known.values().some(({ isOverLimit }) => isOverLimit) || listed.size === MAX_OBJECTS)
+      log.warn({ max: maxTemplates }, 'the snapshot store has more templates than are read');
     const isFirst = !this.hasRead;
     const changed = [...known].filter(([id, each]) => each !== this.#known.get(id));
     const lost = [...this.#known.keys()].filter((id) => !known.has(id));

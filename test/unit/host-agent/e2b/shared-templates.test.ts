@@ -40,7 +40,7 @@ async function prepare(t: Test) {
     const removed: string[] = [];
     const listeners: ((event: LifecycleEvent) => void)[] = [];
     const shared = new SharedTemplates({
-      ...{ records, store: store.templates, maxAgeMs: 0, log: pino({ level: 'silent' }) },
+      ...{ records, store: store.templates, maxAgeMs: 0, maxTemplates: 2, log: pino({ level: 'silent' }) },
       factsOf: () => facts,
       isDeleted: (id, signal) => store.isDeleted(id, signal),
       events: {
@@ -144,6 +144,32 @@ t.test('a build is written when the store has its snapshot, not before', async (
   a.facts.storage = 'stored';
   a.emit({ kind: 'snapshot-stored', snapshot: made.snapshotId });
   await until(() => s3.count('PUT', /templates/) === 1, 'it is written');
+});
+
+t.test('deleted templates hide none of the others', async (t) => {
+  const { settings, home, host } = await prepare(t);
+  const { store } = openTestStore(t, settings);
+  const id = (n: number) => `tpl${String(n).padStart(24, '0')}`;
+  for (const n of [1, 2, 3])
+    await store.templates.write(
+      { id: id(n), name: 'gone', createdAtMs: 1, builds: [], deletedAtMs: 2 },
+      undefined,
+    );
+  for (const n of [4, 5, 6]) {
+    const owner = { key: 'one', tenant: 'acme' };
+    const there = { id: id(n), name: `app${n}`, owner, createdAtMs: 1, builds: [build(['default'])] };
+    await store.templates.write(there, undefined);
+  }
+  const { records, see } = await host(await home());
+  t.equal(records.list(ACME).length, 2, 'as many as are read');
+  await see();
+  t.equal(records.list(ACME).length, 2);
+  await records.delete(id(4));
+  await see();
+  t.same(
+    records.list(ACME).map((each) => each.id),
+    [id(5), id(6)],
+  );
 });
 
 t.test('what a build takes the place of stays while other hosts can only find that', async (t) => {
