@@ -163,6 +163,31 @@ t.test(
   },
 );
 
+t.test('while a build is not uploaded, other hosts create from the one before', async (t) => {
+  const { fleet, s3, host, askAt, gateway, lose } = await start(t);
+  const first = await host('h0');
+  await fleet.ready(1);
+  const { create, build } = await gateway();
+  const { templateID, buildID: before } = await build('app');
+  s3.fault = (method, key) =>
+    method === 'PUT' && !key.includes('/templates/') ? { status: 403, code: 'AccessDenied' } : undefined;
+  const { buildID: next } = await build('app');
+  const second = await host('h1');
+  await fleet.ready(2);
+  await lose(first, false);
+  await eventually(async () => (await create('app')).status === 201);
+
+  s3.fault = () => undefined;
+  await host('h0', { home: first.daemon.home });
+  const stored = () => [...s3.objects.keys()].filter((key) => key.includes('/snapshots/')).length;
+  const shown = async (): Promise<Json> =>
+    (await askAt(second.e2b!.url, 'GET', `/templates/${templateID}`)).json.builds;
+  await eventually(async () => (await shown())[0]?.buildID === next);
+  await eventually(() => stored() === 1);
+  t.not(next, before);
+  t.equal((await shown()).length, 1);
+});
+
 t.test('a delete reaches a host that was off', async (t) => {
   const { fleet, s3, host, askAt, gateway, lose, snapshotsOf } = await start(t);
   const first = await host('h0');
