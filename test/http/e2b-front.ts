@@ -147,7 +147,10 @@ export async function serveE2b(
   if (daemon !== undefined) forgetDeleted(daemon.events, { records, templates: catalogue.records, log });
   const rest = new Rest(app);
   await builder.start(rest);
-  shared?.start((ids) => builder.deleteSnapshots(ids));
+  shared?.start({
+    removeSnapshots: (ids) => builder.deleteSnapshots(ids),
+    removeSuperseded: (id) => builder.removeSuperseded(id),
+  });
   const front = new E2bFront({
     rest,
     sandboxes,

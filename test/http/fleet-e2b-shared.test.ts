@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { SHARED_HEADER } from '../../host-agent/src/e2b/index.ts';
 import { writeQuestion } from '../../host-agent/src/fleet/client-header.ts';
+import { newId } from '../../host-agent/src/lib/ids.ts';
 import { serveE2bDoor } from '../support/fleet/doors.ts';
 import { type FleetHost, type HostOptions, startFleet } from '../support/fleet/fleet.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
@@ -137,6 +138,57 @@ t.test('a template outlives its host, and others fetch it once', async (t) => {
     return (shown.json ?? []).map(({ tag }: Json) => tag).sort();
   };
   await eventually(async () => (await tags()).join() === 'new,v1,v2');
+});
+
+t.test(
+  'of two templates with one name a tag moves from one to the other, and no other tag is lost',
+  async (t) => {
+    const { fleet, settings, host, askAt, gateway } = await start(t);
+    const at = (await host('h0')).e2b!.url;
+    await fleet.ready(1);
+    const { build } = await gateway();
+    const { templateID } = await build('app', { tags: ['default', 'kept'] });
+    const { store } = openTestStore(t, settings);
+    const { template: first } = (await store.templates.read(templateID))!;
+    const [made] = first.builds;
+    const id = `tpl${'0'.repeat(24)}`;
+    const older = { ...made!, id: 'older', snapshotId: newId('snap'), createdAtMs: 1, tags: ['v1'] };
+    t.equal(await store.templates.write({ ...first, id, builds: [older], tagTimes: {} }, undefined), true);
+    const tagsOf = async (of: string): Promise<Json> =>
+      (await askAt(at, 'GET', `/templates/${of}/tags`)).json.map(({ tag }: Json) => tag);
+    await eventually(async () => (await askAt(at, 'GET', `/templates/${id}`)).status === 200);
+    const moved = await askAt(at, 'POST', '/templates/tags', { target: 'app:v1', tags: ['default'] });
+    t.match(moved, { status: 201, json: { buildID: 'older' } });
+    t.same([(await tagsOf(id)).sort(), await tagsOf(templateID)], [['default', 'v1'], ['kept']]);
+  },
+);
+
+t.test('while a build is not uploaded, other hosts create from the one before', async (t) => {
+  const { fleet, s3, host, askAt, gateway, lose } = await start(t);
+  const first = await host('h0');
+  await fleet.ready(1);
+  const { create, build } = await gateway();
+  const { templateID, buildID: before } = await build('app');
+  s3.fault = (method, key) =>
+    method === 'PUT' && /\/(?:chunks|snapshots)\//.test(key)
+      ? { status: 403, code: 'AccessDenied' }
+      : undefined;
+  const { buildID: next } = await build('app');
+  const second = await host('h1');
+  await fleet.ready(2);
+  await lose(first, false);
+  t.equal((await askAt(second.e2b!.url, 'GET', '/templates/app')).status, 200);
+  await eventually(async () => (await create('app')).status === 201);
+
+  s3.fault = () => undefined;
+  await host('h0', { home: first.daemon.home });
+  const stored = () => [...s3.objects.keys()].filter((key) => key.includes('/snapshots/')).length;
+  const shown = async (): Promise<Json> =>
+    (await askAt(second.e2b!.url, 'GET', `/templates/${templateID}`)).json.builds;
+  await eventually(async () => (await shown())[0]?.buildID === next);
+  await eventually(() => stored() === 1);
+  t.not(next, before);
+  t.equal((await shown()).length, 1);
 });
 
 t.test('a delete reaches a host that was off', async (t) => {

@@ -124,7 +124,10 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     listen: async () => {
       await records.sweep((id) => sandboxes.find(id) !== undefined);
       await builder.start(rest);
-      catalogue.shared?.start((ids) => builder.deleteSnapshots(ids));
+      catalogue.shared?.start({
+        removeSnapshots: (ids) => builder.deleteSnapshots(ids),
+        removeSuperseded: (id) => builder.removeSuperseded(id),
+      });
       const address = await server.listen(e2b.listen);
       if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
       log.info(`clients of E2B are served on ${formatListen(address)}`);

@@ -28,6 +28,8 @@ const AGE_PRECISION_MS = 2000;
 /** Of hosts that change one name at the same time. */
 const ATTEMPTS = 8;
 
+type Dated = Named & { readonly agoMs: number };
+
 /** That of snapshots. */
 export type Transfer = {
   upload(
@@ -148,18 +150,18 @@ export class StoredImages {
    */
   async name(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
     if (Date.now() - atMs > MAX_ASKED_AGE_MS) return;
-    const next = { ref, id, atMs };
-    await this.#change(
-      ref,
-      (known) => (known !== undefined && known.atMs >= atMs ? undefined : next),
-      signal,
-    );
+    const change = (known: Dated | undefined): Named | undefined => {
+      if (known === undefined) return { ref, id, atMs };
+      if (known.atMs === atMs || !isOlder(known, atMs)) return undefined;
+      return { ref, id, atMs: Math.max(atMs, known.atMs + 1) };
+    };
+    await this.#change(ref, change, signal);
   }
 
   /** Leads nowhere if it leads to another image since an earlier time: this one is not there, and is what it means. */
   async unname(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
-    const change = (known: Named | undefined): Named | undefined =>
-      known?.id === undefined || known.id === id || known.atMs >= atMs
+    const change = (known: Dated | undefined): Named | undefined =>
+      known?.id === undefined || known.id === id || known.atMs === atMs || !isOlder(known, atMs)
         ? undefined
         : { ref, atMs: Math.max(known.atMs, atMs - 1) };
     await this.#change(ref, change, signal);
@@ -194,9 +196,9 @@ export class StoredImages {
    * something later.
    */
   async withdraw(ref: string, id: string | undefined, atMs: number, signal: AbortSignal): Promise<boolean> {
-    const change = (known: Named | undefined): Named | undefined => {
-      if (known?.id === undefined || known.atMs > atMs) return undefined;
-      return id === undefined || known.id === id ? { ref, atMs } : undefined;
+    const change = (known: Dated | undefined): Named | undefined => {
+      if (known?.id === undefined || !isOlder(known, atMs)) return undefined;
+      return id === undefined || known.id === id ? { ref, atMs: Math.max(atMs, known.atMs) } : undefined;
     };
     return await this.#change(ref, change, signal);
   }
@@ -204,13 +206,13 @@ export class StoredImages {
   /** `change`: undefined leaves it as it is. One that cannot be read counts as missing. */
   async #change(
     ref: string,
-    change: (known: Named | undefined) => Named | undefined,
+    change: (known: Dated | undefined) => Named | undefined,
     signal: AbortSignal,
   ): Promise<boolean> {
     const path = pathOfName(this.#keys, ref);
     for (let n = 0; n < ATTEMPTS; n++) {
       const found = await readName(this.#bucket, this.#keys, path, signal);
-      const next = change(found?.name);
+      const next = change(found?.name && { ...found.name, agoMs: found.agoMs });
       if (next === undefined) return false;
       const sealed = sealName(this.#keys, next);
       if (await this.#put(path, found, sealed, signal)) return true;
@@ -258,4 +260,10 @@ export class StoredImages {
     const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
     return sealed && (await openManifest(this.#keys, id, sealed));
   }
+}
+
+/** By the clocks of both hosts, or because it was written before that time: clocks may differ. */
+function isOlder(known: Dated, atMs: number): boolean {
+  const elapsedMs = Date.now() - atMs;
+  return known.atMs <= atMs || (elapsedMs >= 0 && known.agoMs > elapsedMs + AGE_PRECISION_MS);
 }

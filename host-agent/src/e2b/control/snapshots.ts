@@ -57,7 +57,7 @@ export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext): voi
     return await context.finish(c, [snapshot.id], async () => {
       const template = records.plan(c.get('principal'), name);
       // An older build stays as a snapshot, without the name, as in the REST interface.
-      await records.addBuild(template.id, build).catch((error: unknown) => {
+      await records.addBuild(template.id, build, false).catch((error: unknown) => {
         records.drop(template.id);
         throw error;
       });

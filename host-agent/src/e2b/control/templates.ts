@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { addressOf, clientSignal, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
 import { readBody } from '../../http/input/body-source.ts';
 import { PLACE_HEADER, WANTED_HEADER, writeWanted } from '../../http/placement.ts';
-import { assertOperation, ownerOf, sharerOf } from '../../keys/index.ts';
+import { assertOperation, mayDo, ownerOf, sharerOf } from '../../keys/index.ts';
 import { E2bError } from '../errors.ts';
 import { keyIdOf } from '../sandbox-records.ts';
 import { buildBody, toBuildRequest } from '../templates/build-request.ts';
@@ -187,17 +187,25 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const wanted = body.tags.map((tag) =>
       parseTag(tag.startsWith(`${name}:`) ? tag.slice(name.length + 1) : tag),
     );
-    const template = records.get(c.get('principal'), name);
-    const build = records.findBuild(c.get('principal'), body.target);
-    if (build === undefined) throw new E2bError(404, `template '${name}' has no such build`);
-    await builder.removeSnapshots(await records.addTags(template.id, build.id, wanted), c.get('principal'));
+    const principal = c.get('principal');
+    records.get(principal, name);
+    const build = records.findBuild(principal, body.target);
+    // Of several with that name, the one that has the build.
+    const template = build && records.templateOf(build.snapshotId);
+    if (!build || !template) throw new E2bError(404, `template '${name}' has no such build`);
+    const mayDelete = mayDo(principal, 'delete');
+    await records.addTags(template.id, build.id, wanted, mayDelete);
+    const others = template.name === name ? records.namesakesOf(template) : [];
+    for (const { id } of others) await records.removeTags(id, wanted, mayDelete);
+    for (const { id } of [template, ...others]) await builder.removeSuperseded(id);
     return c.json({ tags: wanted, buildID: build.id }, 201);
   });
   app.delete('/templates/tags', async (c) => {
     const body = await readBodyAs(c, removeTagsBody);
     assertOperation(c.get('principal'), 'delete');
     const template = records.get(c.get('principal'), parseName(body.name).name);
-    await builder.removeSnapshots(await records.removeTags(template.id, body.tags), c.get('principal'));
+    await records.removeTags(template.id, body.tags, true);
+    await builder.removeSuperseded(template.id);
     return empty(204);
   });
   app.patch('/v2/templates/:id', async (c) => {
@@ -225,7 +233,11 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     await records.delete(template.id);
     // As the client, so that its rights hold and the audit trail has them. One that fails keeps no other.
     const deleted = await Promise.allSettled(
-      template.builds.map(({ snapshotId: id }) => requests.call('deleteSnapshot', { params: { id } })),
+      template.builds.map(({ snapshotId: id }) =>
+        requests
+          .call('deleteSnapshot', { params: { id } })
+          .finally(async () => await records.forgetSuperseded(id)),
+      ),
     );
     for (const each of deleted)
       if (each.status === 'rejected' && each.reason?.status !== 404) throw each.reason;

@@ -194,14 +194,9 @@ export class BuildRunner {
       diskBytes: info.disk_bytes,
       defaults,
     };
-    await this.removeSnapshots(await records.addBuild(template.id, made), build.caller.principal);
+    await records.addBuild(template.id, made, mayDo(build.caller.principal, 'delete'));
+    await this.#options.sandboxes.removeSuperseded(template.id);
     build.log.add(`saved as ${template.name} with the tags ${tags.join(', ')}`);
-  }
-
-  /** Those of builds that no tag leads to. They stay as snapshots if the client may not delete any. */
-  async removeSnapshots(ids: readonly string[], principal: Principal): Promise<void> {
-    if (!mayDo(principal, 'delete')) return;
-    await this.#options.sandboxes.deleteSnapshots(ids);
   }
 
   #as(caller: Caller, signal?: AbortSignal): Requests {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { OPERATOR } from '../../keys/index.ts';
 import type { Table } from '../../store/store.ts';
 import type { Requests, Rest } from '../rest.ts';
+import type { SharedTemplates } from './shared-templates.ts';
 import type { TemplateRecords } from './template-records.ts';
 
 const OWN_ADDRESS = 'local';
@@ -12,6 +13,7 @@ export type BuildSandboxesOptions = {
   /** Names and ids of those that exist. */
   readonly table: Table<object>;
   readonly records: TemplateRecords;
+  readonly shared: Pick<SharedTemplates, 'isNamed'> | undefined;
   readonly log: Logger;
 };
 
@@ -31,6 +33,8 @@ export class BuildSandboxes {
     const requests = this.#asOperator();
     const { snapshots } = await requests.call('listSnapshots');
     await this.#options.records.sweep(new Set(snapshots.map(({ id }) => id)));
+    const templates = new Set(this.#options.records.superseded().map(({ template }) => template));
+    for (const template of templates) await this.removeSuperseded(template);
     const left = [...this.#hidden];
     if (left.length === 0) return;
     // One that was just made is known by its name only.
@@ -100,15 +104,37 @@ export class BuildSandboxes {
     }
   }
 
+  /** Those that other hosts could still create from wait until the store names others. Never rejects. */
+  async removeSuperseded(templateId: string): Promise<void> {
+    const { records, shared, log } = this.#options;
+    try {
+      const record = records.readStored(templateId);
+      const isShared = record !== undefined && record.deletedAtMs === undefined && shared !== undefined;
+      for (const { snapshotId } of records.superseded(templateId)) {
+        if (isShared && shared.isNamed(templateId, snapshotId)) continue;
+        const isBuild = records.buildOf(snapshotId) !== undefined;
+        if (isBuild || (await this.#deleteSnapshot(snapshotId))) await records.forgetSuperseded(snapshotId);
+      }
+    } catch (err) {
+      log.warn({ err, template: templateId }, 'cannot delete the earlier builds of a template');
+    }
+  }
+
   /** Never rejects. */
   async deleteSnapshots(ids: readonly string[]): Promise<void> {
-    const rest = this.#asOperator();
-    const deleted = await Promise.allSettled(
-      ids.map((id) => rest.call('deleteSnapshot', { params: { id } })),
-    );
-    for (const each of deleted)
-      if (each.status === 'rejected' && each.reason?.status !== 404)
-        this.#options.log.warn({ err: each.reason }, 'cannot delete the snapshot of a template');
+    await Promise.all(ids.map((id) => this.#deleteSnapshot(id)));
+  }
+
+  /** False: it may be there. */
+  async #deleteSnapshot(id: string): Promise<boolean> {
+    try {
+      await this.#asOperator().call('deleteSnapshot', { params: { id } });
+    } catch (err) {
+      if ((err as { readonly status?: number }).status === 404) return true;
+      this.#options.log.warn({ err }, 'cannot delete the snapshot of a template');
+      return false;
+    }
+    return true;
   }
 
   async #remember(id: string): Promise<void> {

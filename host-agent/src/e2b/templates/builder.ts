@@ -78,6 +78,7 @@ export class Builder {
     this.#sandboxes = new BuildSandboxes({
       table: store.table('e2b_builds'),
       records: catalogue.records,
+      shared: catalogue.shared,
       log,
     });
     this.#runner = new BuildRunner({
@@ -101,9 +102,9 @@ export class Builder {
     return this.#sandboxes.isHidden(id);
   }
 
-  /** Deletes snapshots that no tag leads to, unless the client may not delete any. */
-  async removeSnapshots(ids: readonly string[], principal: Principal): Promise<void> {
-    await this.#runner.removeSnapshots(ids, principal);
+  /** Deletes the snapshots of a template that no tag leads to, on this host or in the store. Never rejects. */
+  async removeSuperseded(templateId: string): Promise<void> {
+    await this.#sandboxes.removeSuperseded(templateId);
   }
 
   /** Of a template that another host has deleted. Never rejects. */

@@ -14,6 +14,8 @@ import type { Template } from './template.ts';
 import type { TemplateRecords } from './template-records.ts';
 
 const MAX_TEMPLATES = 10_000;
+/** With deleted ones, which stay for a month: a client could hide those of others behind them. */
+const MAX_OBJECTS = 100_000;
 const CONCURRENCY = 16;
 /** Requests find what other hosts wrote so long ago. */
 const MAX_AGE_MS = 2000;
@@ -38,10 +40,18 @@ export type SharedTemplatesDeps = {
   readonly log: Logger;
   /** In tests; 0: each request reads what is there. */
   readonly maxAgeMs?: number;
+  readonly maxTemplates?: number;
+};
+
+type Removal = {
+  /** Of templates that other hosts have deleted. */
+  readonly removeSnapshots: (ids: readonly string[]) => Promise<void>;
+  /** Of a template, as far as the bucket names them no more. */
+  readonly removeSuperseded: (templateId: string) => Promise<void>;
 };
 
 /** `template`: absent when it cannot be read; it is left as it is. */
-type Known = { readonly etag: string; readonly template?: Template };
+type Known = { readonly etag: string; readonly template?: Template; readonly isOverLimit?: true };
 
 export class SharedTemplates {
   readonly #deps: SharedTemplatesDeps;
@@ -52,23 +62,25 @@ export class SharedTemplates {
   readonly #unwritten = new Set<string>();
   /** Publications that have not begun. */
   readonly #waiting = new Map<string, Promise<void>>();
+  /** Snapshots of what the bucket has, as of the last publication of each template. */
+  readonly #named = new Map<string, ReadonlySet<string>>();
   readonly #stopping = new AbortController();
   /** How long what was read is new enough. */
   #untilMs = Number.NEGATIVE_INFINITY;
   #failedAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
   #poll: NodeJS.Timeout | undefined;
-  #removeSnapshots: ((ids: readonly string[]) => Promise<void>) | undefined;
+  #removal: Removal | undefined;
 
   constructor(deps: SharedTemplatesDeps) {
     this.#deps = deps;
     deps.records.shareWith((id) => this.share(id));
   }
 
-  /** Begins to read what the others have written. `removeSnapshots`: of templates that they have deleted. */
-  start(removeSnapshots: (ids: readonly string[]) => Promise<void>): void {
+  /** Begins to read what the others have written. */
+  start(removal: Removal): void {
     const { events, records } = this.#deps;
-    this.#removeSnapshots = removeSnapshots;
+    this.#removal = removal;
     events.subscribe((event) => {
       const stored = event.kind === 'snapshot-stored' ? records.templateOf(event.snapshot) : undefined;
       if (stored !== undefined) void this.share(stored.id);
@@ -93,6 +105,11 @@ export class SharedTemplates {
         this.#reading = undefined;
       });
     await this.#waitFor(this.#reading);
+  }
+
+  /** Whether hosts may find a template with this snapshot in the bucket, as far as this host knows. */
+  isNamed(id: string, snapshotId: string): boolean {
+    return this.#named.get(id)?.has(snapshotId) ?? true;
   }
 
   /** Of a snapshot that is a build. */
@@ -152,16 +169,21 @@ export class SharedTemplates {
     const startedAt = performance.now();
     const listed = new Map<string, string>();
     for await (const page of store.list(signal))
-      for (const { id, etag } of page) if (listed.size < MAX_TEMPLATES) listed.set(id, etag);
-    if (listed.size === MAX_TEMPLATES)
-      log.warn({ max: MAX_TEMPLATES }, 'the snapshot store has more templates than are read');
+      for (const { id, etag } of page) if (listed.size < MAX_OBJECTS) listed.set(id, etag);
     const known = new Map<string, Known>();
+    const { maxTemplates = MAX_TEMPLATES } = this.#deps;
+    let templates = 0;
     const look = async ([id, etag]: [string, string], signal: AbortSignal): Promise<void> => {
       const before = this.#known.get(id);
-      const now = before?.etag === etag ? before : await this.#describe(id, etag, signal);
-      if (now !== undefined) known.set(id, now);
+      const isKnown = before?.etag === etag && (!before.isOverLimit || templates >= maxTemplates);
+      const now = isKnown ? before : await this.#describe(id, etag, signal);
+      if (now === undefined) return;
+      const isThere = now.template !== undefined && now.template.deletedAtMs === undefined;
+      known.set(id, isThere && ++templates > maxTemplates ? { etag, isOverLimit: true } : now);
     };
     await forEachAtOnce(listed, CONCURRENCY, look, signal);
+    if (known.values().some(({ isOverLimit }) => isOverLimit) || listed.size === MAX_OBJECTS)
+      log.warn({ max: maxTemplates }, 'the snapshot store has more templates than are read');
     const isFirst = !this.hasRead;
     const changed = [...known].filter(([id, each]) => each !== this.#known.get(id));
     const lost = [...this.#known.keys()].filter((id) => !known.has(id));
@@ -171,8 +193,9 @@ export class SharedTemplates {
     const ageMs = this.#deps.maxAgeMs ?? Math.max(MAX_AGE_MS, (now - startedAt) * AGE_BY_DURATION);
     this.#untilMs = now + ageMs;
     const all = isFirst ? records.stored().map(({ id }) => id) : changed.map(([id]) => id);
-    for (const id of new Set([...all, ...lost, ...this.#unwritten]))
-      if (this.#differs(id)) void this.share(id);
+    const superseded = new Set(isFirst ? records.superseded().map(({ template }) => template) : []);
+    for (const id of new Set([...all, ...lost, ...superseded, ...this.#unwritten]))
+      if (superseded.has(id) || this.#differs(id)) void this.share(id);
       else this.#unwritten.delete(id);
   }
 
@@ -193,10 +216,16 @@ export class SharedTemplates {
 
   async #absorb(template: Template): Promise<void> {
     const { records, factsOf } = this.#deps;
+    const { id, deletedAtMs } = template;
+    // What this host has deleted goes as its client.
+    const isNews = deletedAtMs !== undefined && records.readStored(id)?.deletedAtMs === undefined;
+    // Another host may have given a tag to what was not there.
+    this.#named.delete(id);
     const deleted = await records.absorb(template);
+    if (isNews) void this.#removal?.removeSuperseded(id);
     // The host that deleted it may not know all; what is not here goes from the bucket.
     const here = deleted.filter((id) => !['remote', undefined].includes(factsOf(id).storage));
-    if (here.length > 0) void this.#removeSnapshots?.(here);
+    if (here.length > 0) void this.#removal?.removeSnapshots(here);
   }
 
   #differs(id: string): boolean {
@@ -215,7 +244,7 @@ export class SharedTemplates {
       if (there !== undefined) await this.#absorb(there);
       const own = records.readStored(id);
       const next = own && toNext(own, there, this.#deps);
-      if (next === undefined) return;
+      if (next === undefined) return this.#note(id, there);
       const isWritten = await store.write(next, found?.etag, signal).catch((error: unknown) => {
         if (!isAppError(error) || error.code !== 'too_large') throw error;
         log.warn({ template: id, reason: firstLine(error) }, 'a template stays on this host alone');
@@ -223,9 +252,17 @@ export class SharedTemplates {
       });
       if (isWritten === undefined) return;
       // What is deleted everywhere is forgotten here.
-      if (isWritten && next.deletedAtMs !== undefined) return await this.#absorb(next);
+      if (isWritten && next.deletedAtMs !== undefined) await this.#absorb(next);
+      if (isWritten) return this.#note(id, next);
     }
     throw new Error(`${id} changes too often`);
+  }
+
+  #note(id: string, there: Template | undefined): void {
+    this.#named.delete(id);
+    if (there?.deletedAtMs !== undefined || this.#deps.records.superseded(id).length === 0) return;
+    this.#named.set(id, new Set(there?.builds.map(({ snapshotId }) => snapshotId)));
+    void this.#removal?.removeSuperseded(id);
   }
 
   /** Also snapshots that were deleted by hosts that know no templates, or just before the end of a daemon. */

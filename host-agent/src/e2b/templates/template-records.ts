@@ -23,6 +23,8 @@ export class TemplateRecords {
   readonly #table: Table<TemplateRecord>;
   /** Also those that have no build yet, which are not stored. */
   readonly #all: Map<string, Template>;
+  /** Snapshots that are no builds any more, and their templates: they are deleted once no host needs them. */
+  readonly #superseded: Table<{ readonly template: string }>;
   /** What copies of other snapshots begin with. */
   readonly #kept: Table<Defaults>;
   /** One at a time: each begins with what the one before has stored. */
@@ -36,6 +38,7 @@ export class TemplateRecords {
     this.#visibleTo = visibleTo;
     this.#table = store.table('e2b_templates');
     this.#kept = store.table('e2b_snapshots');
+    this.#superseded = store.table('e2b_superseded');
     const there = this.stored().filter(({ deletedAtMs }) => deletedAtMs === undefined);
     this.#all = new Map(there.map((each) => [each.id, each]));
   }
@@ -135,34 +138,48 @@ export class TemplateRecords {
   }
 
   /**
-   * Gives a build its tags, which others lose. Resolves with the snapshots of those that have none left. E2bError 404
-   * when the template was deleted, 403.
+   * Gives a build its tags, which others lose. Those that have none left are superseded if the client may delete them.
+   * E2bError 404 when the template was deleted, 403.
    */
-  async addBuild(id: string, build: TemplateBuild): Promise<readonly string[]> {
+  async addBuild(id: string, build: TemplateBuild, mayDelete: boolean): Promise<void> {
     const add = ({ builds }: Template) =>
       retag([...builds.filter((each) => each.id !== build.id), build], build.tags, build.id);
-    return await this.#change(id, add, build.createdAtMs);
+    await this.#change(id, add, { mayDelete, atMs: build.createdAtMs });
   }
 
-  /** As `addBuild`, for a build that exists. */
-  async addTags(id: string, buildId: string, tags: readonly string[]): Promise<readonly string[]> {
-    return await this.#change(id, ({ builds }) => {
+  /** As `addBuild`, for a build that exists; E2bError 404 also when that was deleted. */
+  async addTags(id: string, buildId: string, tags: readonly string[], mayDelete: boolean): Promise<void> {
+    const add = ({ builds }: Template) => {
+      if (!builds.some((each) => each.id === buildId))
+        throw new E2bError(404, 'the build was deleted in the meantime');
       const tagged = builds.map((each) =>
         each.id === buildId ? { ...each, tags: [...new Set([...each.tags, ...tags])] } : each,
       );
       return retag(tagged, tags, buildId);
-    });
+    };
+    await this.#change(id, add, { mayDelete });
   }
 
   /** Tags that it does not have are passed over. Builds without tags go. */
-  async removeTags(id: string, tags: readonly string[]): Promise<readonly string[]> {
-    return await this.#change(id, ({ builds }) =>
-      builds.map((each) => ({ ...each, tags: each.tags.filter((tag) => !tags.includes(tag)) })),
-    );
+  async removeTags(id: string, tags: readonly string[], mayDelete: boolean): Promise<void> {
+    const remove = ({ builds }: Template) =>
+      builds.map((each) => ({ ...each, tags: each.tags.filter((tag) => !tags.includes(tag)) }));
+    await this.#change(id, remove, { mayDelete });
   }
 
-  /** No build is added to it any more, on this host or another. */
+  /** Of one template, or of all. */
+  superseded(template?: string): readonly { readonly template: string; readonly snapshotId: string }[] {
+    const all = this.#superseded.all().map(({ id, record }) => ({ ...record, snapshotId: id }));
+    return all.filter((each) => template === undefined || each.template === template);
+  }
+
+  async forgetSuperseded(snapshotId: string): Promise<void> {
+    await this.#superseded.remove(snapshotId);
+  }
+
+  /** No build is added to it any more, on this host or another. Its snapshots are superseded. */
   async delete(id: string): Promise<void> {
+    await this.#supersede(id, this.#all.get(id)?.builds ?? []);
     if (this.#share === undefined || this.#table.get(id) === undefined) return await this.#remove(id);
     await this.#changes.add(async () => {
       const { name = '', owner, createdAtMs = 0 } = this.#all.get(id) ?? {};
@@ -214,7 +231,7 @@ export class TemplateRecords {
     for (const { id } of templates) {
       const without = ({ builds }: Template) => builds.filter((each) => each.snapshotId !== snapshotId);
       // A build that got one of its tags meanwhile, on another host, keeps it.
-      await this.#change(id, without, 0).catch((error: unknown) => {
+      await this.#change(id, without, { mayDelete: false, atMs: 0 }).catch((error: unknown) => {
         if (!(error instanceof E2bError)) throw error;
       });
     }
@@ -243,6 +260,13 @@ export class TemplateRecords {
     return undefined;
   }
 
+  /** Further ones of its tenant with its name: two hosts may each have made one, and a tag is of one build. */
+  namesakesOf({ id, name, owner }: Template): readonly Template[] {
+    return [...this.#all.values()].filter(
+      (each) => each.id !== id && each.name === name && each.owner?.tenant === owner?.tenant,
+    );
+  }
+
   /** The template that has a snapshot. */
   templateOf(snapshotId: string): Template | undefined {
     return [...this.#all.values()].find(({ builds }) =>
@@ -262,22 +286,30 @@ export class TemplateRecords {
     return [...this.#all.values()].filter(({ owner }) => owner?.tenant === tenant);
   }
 
-  /** Builds without tags go. Resolves with their snapshots. */
+  /** Builds without tags go. */
   async #change(
     id: string,
     change: (template: Template) => readonly TemplateBuild[],
-    atMs = Date.now(),
-  ): Promise<readonly string[]> {
-    const gone = await this.#changes.add(async () => {
+    { mayDelete, atMs = Date.now() }: { readonly mayDelete: boolean; readonly atMs?: number },
+  ): Promise<void> {
+    await this.#changes.add(async () => {
       const template = this.#all.get(id);
       if (template === undefined) throw new E2bError(404, 'the template was deleted in the meantime');
       const all = change(template);
       const builds = all.filter(({ tags }) => tags.length > 0);
+      // First: a daemon that ends now leaves none.
+      if (mayDelete)
+        await this.#supersede(
+          id,
+          all.filter(({ tags }) => tags.length === 0),
+        );
       await this.#put({ ...template, builds, tagTimes: toTagTimes(template, builds, atMs) });
-      return all.filter(({ tags }) => tags.length === 0).map(({ snapshotId }) => snapshotId);
     });
     await this.#share?.(id);
-    return gone;
+  }
+
+  async #supersede(template: string, builds: readonly TemplateBuild[]): Promise<void> {
+    for (const { snapshotId } of builds) await this.#superseded.put(snapshotId, { template });
   }
 
   async #put({ id, ...record }: Template): Promise<void> {

@@ -92,3 +92,20 @@ t.test('lists have what only the bucket has, and say where each is', async (t) =
   const other = (await open()).images;
   t.match(await other.shared?.listWith(other.list()), { images: [], problem: /./ });
 });
+
+t.test('a host whose clock is ahead keeps no name from the others', async (t) => {
+  const { s3, store } = await start(t, world);
+  const [early, late] = ['1'.repeat(64), '2'.repeat(64)];
+  const ahead = () => Date.now() + 3_600_000;
+  await store.images.name(FIRST, early, ahead(), SIGNAL);
+  await store.images.name(FIRST, late, Date.now() - 60_000, SIGNAL);
+  t.equal(await store.images.withdraw(FIRST, early, Date.now() - 60_000, SIGNAL), false, 'it is later');
+  t.equal(await store.images.withdraw(FIRST, late, ahead(), SIGNAL), false, 'it leads to the later one');
+  s3.age(60_000);
+  await store.images.name(FIRST, late, Date.now(), SIGNAL);
+  t.equal(await store.images.withdraw(FIRST, early, ahead(), SIGNAL), false, 'it leads to the later pull');
+  s3.age(60_000);
+  t.equal(await store.images.withdraw(FIRST, undefined, Date.now(), SIGNAL), true);
+  await store.images.name(FIRST, early, Date.now() - 60_000, SIGNAL);
+  t.equal(await store.images.withdraw(FIRST, undefined, ahead() * 2, SIGNAL), false, 'the delete is later');
+});
