@@ -94,7 +94,7 @@ export class Objects {
     const found = this.get(resource, namespace, name);
     const uid = (patch.metadata as { uid?: string } | undefined)?.uid;
     if (uid !== undefined && uid !== found.metadata.uid)
-      throw new Refused(409, 'Conflict', `Precondition failed: UID in precondition: ${uid}`);
+      throw new Refused(422, 'Invalid', `metadata.uid: Invalid value: "${uid}": field is immutable`);
     const version = (patch.metadata as { resourceVersion?: string } | undefined)?.resourceVersion;
     assertVersion(found, version);
     const changed = mergeOf(found, patch) as KubeObject;

@@ -1,7 +1,7 @@
 // The pods that are bound to this host, and what it says about them to the API server.
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
-import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { ignoreGone, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
 import {
@@ -229,9 +229,4 @@ export class HostPods {
     const known = this.#known.get(pod.id)?.find((each) => each.pod.uid === pod.uid);
     return { pod, sinceMs: known?.sinceMs ?? performance.now() };
   }
-}
-
-/** 404: it is gone. 409: another pod has its name. */
-function ignoreGone(error: unknown): void {
-  if (!isRefusal(error, 404, 409)) throw error;
 }

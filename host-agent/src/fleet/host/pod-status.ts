@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { ServiceStatus } from '../../guest/service.ts';
-import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { ignoreGone, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import { type KnownPod, toForeignAnnotations } from '../kubernetes/foreign-pods.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -218,9 +218,4 @@ function toPlain(value: unknown): unknown {
 
 function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
-}
-
-/** 404: it is gone. 409: another pod has its name. */
-function ignoreGone(error: unknown): void {
-  if (!isRefusal(error, 404, 409)) throw error;
 }

@@ -52,6 +52,21 @@ export function isRefusal(error: unknown, ...statuses: readonly number[]): error
   return error instanceof KubeError && statuses.includes(error.status);
 }
 
+/** Of a change with the uid of the object: one of that name was made since, whose uid is another. */
+export function isOtherObject(error: unknown): boolean {
+  return isRefusal(error, 422) && error.message.includes('metadata.uid');
+}
+
+/** Of a change or a delete with the uid of the object: there is none of that name, another one, or it has changed. */
+export function isGone(error: unknown): boolean {
+  return isRefusal(error, 404, 409) || isOtherObject(error);
+}
+
+/** Throws all others. */
+export function ignoreGone(error: unknown): void {
+  if (!isGone(error)) throw error;
+}
+
 /** In PEM. */
 export type KeyPair = { readonly cert: string; readonly key: string };
 

@@ -11,7 +11,7 @@ import {
   type Place,
   type PlaceRequest,
 } from '../catalogue.ts';
-import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { isGone, isOtherObject, isRefusal, type KubeClient } from '../kube/client.ts';
 import { PODS, podPath, readItems } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Claims } from './claims.ts';
@@ -180,7 +180,7 @@ export class KubernetesCatalogue implements Catalogue {
     const changed = await this.#options.client
       .request({ method: 'PATCH', path, patch: 'merge', body, signal, timeoutMs: this.#writeMs })
       .catch((error: unknown) => {
-        if (!isRefusal(error, 404, 409)) throw explain(error, namespace);
+        if (!isGone(error)) throw explain(error, namespace);
       });
     const joined = readPlacePod(changed, this.#options.seal);
     if (joined === undefined || joined.isDeleting) throw exhausted('the place was taken away');
@@ -274,8 +274,9 @@ export class KubernetesCatalogue implements Catalogue {
       await client.request({ method: 'DELETE', path, body: { preconditions }, timeoutMs: this.#writeMs });
       return true;
     } catch (error) {
+      if (isRefusal(error, 404) || isOtherObject(error)) return true;
       // 409: another pod has its name by now, or it has changed.
-      return isRefusal(error, 404) || (isRefusal(error, 409) && (known === undefined || !isUnbound));
+      return isRefusal(error, 409) && (known === undefined || !isUnbound);
     }
   }
 

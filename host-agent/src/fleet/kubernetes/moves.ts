@@ -4,7 +4,7 @@
 import type { Logger } from 'pino';
 import { firstLine } from '../../lib/errors.ts';
 import type { Place } from '../catalogue.ts';
-import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { ignoreGone, type KubeClient } from '../kube/client.ts';
 import { podPath } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import type { PodMap } from './fleet-map.ts';
@@ -229,7 +229,7 @@ export class Moves {
       await client.request({ method: 'PATCH', path, patch: 'merge', body, timeoutMs });
       await remove({ uid });
     } catch (error) {
-      if (!isRefusal(error, 404, 409)) throw error;
+      ignoreGone(error);
     }
   }
 
