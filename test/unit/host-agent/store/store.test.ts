@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
+  globSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -11,11 +12,13 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
 import { toError } from '../../../../host-agent/src/lib/errors.ts';
 import { SCHEMA_VERSION, Store } from '../../../../host-agent/src/store/store.ts';
+
+const ROOT = resolve(import.meta.dirname, '../../../..');
 
 type Row = { readonly n: number; readonly text: string };
 
@@ -59,6 +62,19 @@ t.test('records stay, all of a group or none', async (t) => {
     ],
   );
   await again.close();
+});
+
+t.test('a daemon that has everything on opens fewer tables than there may be', async (t) => {
+  const store = await Store.open(newPath());
+  const names = Array.from({ length: 120 }, (_, n) => `table_${n}`);
+  for (const name of names) await store.table<number>(name).put('a', 1);
+  t.ok(names.every((name) => store.table<number>(name).get('a') === 1));
+  await store.close();
+  const sources = globSync('host-agent/src/**/*.ts', { cwd: ROOT }).map((path) =>
+    readFileSync(join(ROOT, path), 'utf8'),
+  );
+  const opened = sources.flatMap((text) => text.match(/\.table(?:<[^(]*>)?\(/g) ?? []);
+  t.ok(opened.length > 30 && opened.length <= 70, `${opened.length} places open tables`);
 });
 
 t.test('of a group that cannot be stored whole nothing is', async (t) => {
