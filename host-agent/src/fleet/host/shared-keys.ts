@@ -7,12 +7,10 @@ import { toError } from '../../lib/errors.ts';
 import type { Table } from '../../store/store.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Watch } from '../kube/watch.ts';
-import { KEY_LABEL, type KeyObject, keysPath, readKeyObject } from '../kubernetes/key-objects.ts';
+import { KEY_LABEL, type KeyObject, keysPath, MAX_KEYS, readKeyObject } from '../kubernetes/key-objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { Complaints } from './complaints.ts';
 
-/** A list without an end would fill the registry. */
-export const MAX_KEYS = 10_000;
 const RETRY_MS = 5000;
 /** Key of the record of whose keys the registry has. */
 const OF = 'keys';

@@ -11,7 +11,6 @@ import {
   toKeyId,
 } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
-import { MAX_KEYS } from '../host/shared-keys.ts';
 import { isRefusal, type KubeClient, KubeError, type KubeRequest } from '../kube/client.ts';
 import { readPages } from '../kube/pages.ts';
 import type { FleetSeal } from '../seal.ts';
@@ -19,6 +18,7 @@ import {
   KEY_LABEL,
   type KeyObject,
   keysPath,
+  MAX_KEYS,
   readKeyObject,
   toKeyObject,
   toKeyObjectName,

@@ -9,6 +9,8 @@ import { SEAL } from './pods.ts';
 
 /** `valid` or `revoked`, for people; hosts read what is sealed. */
 export const KEY_LABEL = 'sandboxd.dev/key';
+/** Of a fleet: a list without an end would fill the registries of its hosts. */
+export const MAX_KEYS = 10_000;
 const DIGEST_CHARS = 32;
 
 const name = z.string().regex(KEY_NAME);
