@@ -103,13 +103,13 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 	@$(AS_ROOT) dist/sandboxd profiles bake code --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
 
-test-fleet: setup-tests ## run tests of fleets, against a real cluster and bucket too (KUBE=kubeconfig S3= CHAOS=seconds)
-	@for name in fleet fleet-e2b fleet-e2b-templates fleet-failures fleet-mcp fleet-places fleet-ports fleet-ports-hostile \
-		fleet-clocks fleet-identity fleet-partition fleet-retries fleet-store; do \
-		$(NODE) test/http/$$name.test.ts || exit 1; \
-	done
+test-fleet: setup-tests test-images ## run tests of fleets, against a real cluster and bucket too (KUBE=kubeconfig S3= CHAOS=seconds KILLS=)
+	@$(AS_ROOT) $(NODE) scripts/test.ts http --only fleet
 	@$(AS_ROOT) env FLEET_CHAOS="$(or $(CHAOS),60)" $(NODE) test/fleet/chaos.test.ts
-	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(KILLS),KILLS="$(KILLS)") $(if $(S3),S3="$(S3)") $(NODE) test/fleet/kills.test.ts
+	@if [ -n "$(KUBE)" ]; then for name in fleet-contract fleet-e2b-templates; do \
+		env KUBE="$(KUBE)" $(if $(S3),S3="$(S3)") $(NODE) test/http/$$name.test.ts || exit 1; \
+	done; fi
 	@if [ -n "$(S3)" ]; then S3="$(S3)" DATA_DIR="$(DATA_DIR)" $(NODE) test/fleet/drain.test.ts; fi
 	@if [ -n "$(KUBE)" ] && [ -n "$(AGENT_SANDBOX)" ]; then \
 		KUBE="$(KUBE)" AGENT_SANDBOX="$(AGENT_SANDBOX)" $(NODE) test/fleet/agent-sandbox.test.ts; fi

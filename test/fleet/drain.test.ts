@@ -7,7 +7,7 @@ import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startFleet } from '../support/fleet/fleet.ts';
 import { readRecordIds } from '../support/leftovers.ts';
 import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings } from '../support/s3/store.ts';
+import { makeStoreSettings, storeFlags } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -20,12 +20,7 @@ const GAP =
 t.setTimeout(scaled(900_000));
 
 t.test('nine guests go on at another host, none of them twice', async (t) => {
-  const url = process.env.S3 ?? (await startS3(t)).url;
-  const { bucket, prefix, endpoint, keyFile = '', credentialsFile = '' } = makeStoreSettings(t, url);
-  const flags = [
-    ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],
-    ...['--snapshot-store-key-file', keyFile, '--snapshot-store-credentials-file', credentialsFile],
-  ];
+  const flags = storeFlags(makeStoreSettings(t, process.env.S3 ?? (await startS3(t)).url));
   const fleet = await startFleet(t);
   const join = (name: string) => startDaemon(t, { flags: [...flags, ...fleet.joinFlags(name)] });
   const [a, b] = [await join('a'), await join('b')];

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { Json } from '../http/e2b-front.ts';
 import { type DaemonOptions, makeDirectories, removeDirectories, startDaemon } from '../support/daemon.ts';
 import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings } from '../support/s3/store.ts';
+import { makeStoreSettings, storeFlags } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -42,11 +42,7 @@ async function startHost(
 
 t.test('it has what was built, and the program that ran', async (t) => {
   const { url } = await startS3(t);
-  const { bucket, prefix, endpoint, keyFile = '', credentialsFile = '' } = makeStoreSettings(t, url);
-  const flags = [
-    ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],
-    ...['--snapshot-store-key-file', keyFile, '--snapshot-store-credentials-file', credentialsFile],
-  ];
+  const flags = storeFlags(makeStoreSettings(t, url));
   // Of a host that is gone: it hears nothing of the delete.
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));

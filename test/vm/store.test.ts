@@ -6,7 +6,7 @@ import t from 'tap';
 import type { SandboxJson } from '../support/api.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings } from '../support/s3/store.ts';
+import { makeStoreSettings, storeFlags } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -17,19 +17,7 @@ t.test(
   'memory, processes and files are there on two other hosts; a second fork fetches nothing',
   async (t) => {
     const s3 = process.env.S3 === undefined ? await startS3(t) : undefined;
-    const { bucket, prefix, endpoint, keyFile, credentialsFile } = makeStoreSettings(
-      t,
-      s3?.url ?? process.env.S3 ?? '',
-    );
-    const flags = [
-      ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],
-      ...[
-        '--snapshot-store-key-file',
-        keyFile ?? '',
-        '--snapshot-store-credentials-file',
-        credentialsFile ?? '',
-      ],
-    ];
+    const flags = storeFlags(makeStoreSettings(t, s3?.url ?? process.env.S3 ?? ''));
     const a = await startDaemon(t, { flags });
     const { id } = await a.api.create({ memory_mib: 256 });
     await a.api.sh(

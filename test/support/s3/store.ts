@@ -46,3 +46,17 @@ export function openTestStore(t: Test, settings: StoreSettings): OpenedSnapshotS
   t.teardown(() => opened.collector.close());
   return opened;
 }
+
+/** Of a daemon whose store has these settings. */
+export function storeFlags({
+  bucket,
+  prefix,
+  endpoint,
+  keyFile,
+  credentialsFile = '',
+}: StoreSettings): string[] {
+  return [
+    ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],
+    ...['--snapshot-store-key-file', keyFile ?? '', '--snapshot-store-credentials-file', credentialsFile],
+  ];
+}
