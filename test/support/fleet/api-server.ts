@@ -3,7 +3,7 @@
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { assertAllowed, BOOTSTRAP_USER } from './node-rules.ts';
 import { type KubeObject, Objects, Refused } from './objects.ts';
@@ -39,6 +39,8 @@ export class ApiServer {
   /** Certificates that are refused, by the name of their user. */
   readonly distrusted = new Set<string>();
   readonly signer: Signer | undefined;
+  /** Also those whose handshake is not over: a closed server would go on to answer them. */
+  readonly #sockets = new Set<Socket>();
   #port = 0;
 
   /** `signer`: for TLS and certificates of nodes. */
@@ -56,6 +58,10 @@ export class ApiServer {
       signer === undefined
         ? createServer(listener)
         : createTlsServer({ ...signer.tls, ca: signer.ca, ...ask }, listener);
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
     this.objects.watch('certificatesigningrequests', 0, ({ type, object }) => {
       if (type === 'ADDED') setImmediate(() => this.decide(object.metadata.name));
     });
@@ -81,8 +87,9 @@ export class ApiServer {
 
   /** Ends all connections, as a kill does. What it has stays. */
   async stop(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    const ended = new Promise((resolve) => this.#server.close(resolve));
+    for (const socket of this.#sockets) socket.destroy();
+    await ended;
   }
 
   /** Ends the watches, whose versions are then too old. */
