@@ -4,6 +4,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Api } from '../support/api.ts';
+import type { Daemon } from '../support/daemon.ts';
 import { makeRandom } from '../support/fleet/chaos/random.ts';
 import { KillLoad } from '../support/fleet/kill-load.ts';
 import { RealFleet } from '../support/fleet/real-fleet.ts';
@@ -29,6 +30,16 @@ t.setTimeout(scaled(600_000 + KILLS * 120_000));
 async function guestsTwice(ids: readonly string[]): Promise<string[]> {
   const paths = (await listVmms()).map(({ socketPath }) => socketPath);
   return ids.filter((id) => paths.filter((path) => path.includes(`/${id}/`)).length > 1);
+}
+
+/** A template that is being made once more, as its daemon was killed meanwhile, takes long on a busy machine. */
+async function patiently(daemon: Daemon): Promise<string[]> {
+  let found: string[] = [];
+  for (let n = 0; n < 5; n++) {
+    found = await findViolations(daemon);
+    if (!found.some((line) => line.includes('half-made template'))) break;
+  }
+  return found;
 }
 
 /** Which sandboxes the hosts have, by their own registries. */
@@ -77,7 +88,7 @@ t.test(`${KILLS} kills of daemons and gateways`, async (t) => {
     while (!(await isSettled()) && performance.now() < endMs) await sleep(200);
     t.same((await listAll(world)).sort(), ids().sort(), 'hosts have what clients were told, once');
     t.equal(world.podNames().length, load.alive.size, 'and so has the cluster');
-    for (const daemon of world.daemons) t.same(await findViolations(daemon), [], 'everything has its owner');
+    for (const daemon of world.daemons) t.same(await patiently(daemon), [], 'everything has its owner');
     t.comment(`${kills} kills: ${JSON.stringify(load.done)}`);
   }
   await load.deleteAll();
