@@ -94,6 +94,7 @@ t.test(`${KILLS} kills of daemons and gateways`, async (t) => {
   await load.deleteAll();
   t.same(load.faults, []);
   t.same(await world.end(), [], 'nothing is left');
+  t.comment(`${world.moved} moves`);
 });
 
 t.test('a host that is gone for good, with its disks, takes nothing that it had offered', async (t) => {

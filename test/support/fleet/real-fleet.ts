@@ -15,6 +15,8 @@ type GatewayProcess = Awaited<ReturnType<Fleet['gatewayProcess']>>;
 export class RealFleet {
   readonly fleet: Fleet;
   readonly gateways: (GatewayProcess | undefined)[] = [];
+  /** How many times a host took a sandbox of another, as far as daemons have ended. */
+  moved = 0;
   readonly #hosts = new Map<string, Host>();
   readonly #flags: readonly string[];
 
@@ -48,6 +50,7 @@ export class RealFleet {
   async killHost(name: string): Promise<void> {
     const host = this.#get(name);
     await host.daemon?.end('SIGKILL');
+    this.#countMoves(host);
     host.daemon = undefined;
   }
 
@@ -102,6 +105,7 @@ export class RealFleet {
     const left: string[] = [];
     for (const [name, { daemon, directories }] of this.#hosts) {
       const code = await daemon?.end();
+      this.#countMoves({ daemon });
       if (code !== 0) left.push(`${name} ended with ${code}`);
       // Answers to requests with a key are meant to stay.
       const found = await leftovers(directories, { ignore: ['record idempotency_'] });
@@ -110,6 +114,11 @@ export class RealFleet {
       this.#hosts.delete(name);
     }
     return left;
+  }
+
+  #countMoves({ daemon }: Pick<Host, 'daemon'>): void {
+    const arrivals = daemon?.log.filter(({ msg }) => msg === 'a sandbox of another host is here') ?? [];
+    this.moved += arrivals.length;
   }
 
   #get(name: string): Host {
