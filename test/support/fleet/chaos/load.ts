@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { scaled } from '../../time-scale.ts';
 import { ask } from '../fleet.ts';
 import { pick } from './random.ts';
-import type { World } from './world.ts';
+import { idOf, type World } from './world.ts';
 
 const MOST = 30;
 const NAMES = 8;
@@ -65,7 +65,7 @@ export class Load {
   }
 
   unplace(pod: string): void {
-    this.#unclaimed.add(pod.split('-').slice(0, 2).join('_'));
+    this.#unclaimed.add(idOf(pod));
   }
 
   /** What the world has now: a guest runs once, and a sandbox that changed its host has no claims any more. */
@@ -159,7 +159,12 @@ export class Load {
     const answer = await Promise.race([asked, limit]);
     if (isLate) this.#world.problems.add(`${what} ${path} has no answer`);
     const [, id] = /(sbx_\w+)/.exec(path) ?? [];
-    if (answer?.status === 404 && id !== undefined) this.#unknown.add(id);
+    if (answer?.status === 404 && id !== undefined && !this.#unknown.has(id)) {
+      this.#unknown.add(id);
+      this.#world.test.comment(
+        [`404 to ${what}: ${JSON.stringify(answer.body)}`, ...this.#world.explain(id)].join('\n'),
+      );
+    }
     const seen = `${what} ${answer?.status ?? 'lost'}`;
     this.answers.set(seen, (this.answers.get(seen) ?? 0) + 1);
     return answer;

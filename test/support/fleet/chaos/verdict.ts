@@ -7,7 +7,7 @@ import { scaled } from '../../time-scale.ts';
 import { until } from '../../until.ts';
 import { ask } from '../fleet.ts';
 import type { Load } from './load.ts';
-import type { Gateway, World } from './world.ts';
+import { type Gateway, idOf, type World } from './world.ts';
 
 /** Retries wait for a minute at most, those of uploads for five. */
 const SETTLE_MS = 400_000;
@@ -16,7 +16,6 @@ const STATES = ['running', 'paused', 'failed'];
 const TABLES = ['departures', 'arrivals', 'fleet_places', 'sandboxes', 'snapshots'];
 const DAY_MS = 24 * 3_600_000;
 
-const idOf = (pod: string) => pod.split('-').slice(0, 2).join('_');
 const isSame = (a: readonly string[], b: readonly string[]) => [...a].sort().join() === [...b].sort().join();
 
 export async function assertSettled(world: World, load: Load): Promise<void> {

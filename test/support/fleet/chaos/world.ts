@@ -19,6 +19,11 @@ const GRACE_MS = scaled(5000);
 const UNUSED_MS = scaled(3000);
 const LOST_MS = scaled(3000);
 const MAX_START_MS = 60_000;
+/** Whose logs are kept. */
+const MAX_PAST = 20;
+
+/** Of the sandbox that a pod is the place of. */
+export const idOf = (pod: string): string => pod.split('-').slice(0, 2).join('_');
 
 export type Gateway = Awaited<ReturnType<Fleet['gateway']>> & { readonly clock: Clock };
 
@@ -37,6 +42,8 @@ export class World {
   readonly #clocks = new Map<string, Clock>();
   readonly #stores = new Map<string, ReturnType<typeof openTestStore>>();
   readonly #limitMs: number;
+  /** Of daemons that have ended, the last ones first. */
+  readonly #past: FleetHost[] = [];
   /** Parts that start or end now. */
   readonly #busy = new Map<string, Promise<void>>();
 
@@ -109,7 +116,25 @@ export class World {
     const { store, collector } = this.#stores.get(name) ?? {};
     store?.close();
     collector?.close();
+    if (host !== undefined) this.#past.unshift(host);
+    this.#past.splice(MAX_PAST);
     await host?.crash();
+  }
+
+  /** Where a sandbox is now, and what hosts have logged about it. */
+  explain(id: string): string[] {
+    const hosts = [...this.hosts.values()];
+    const holders = hosts.filter(({ daemon }) => daemon.manager.list().some((each) => each.id === id));
+    const lines = [...hosts, ...this.#past].flatMap(({ name, daemon }) =>
+      daemon.lines
+        .map((line) => JSON.stringify(line))
+        .filter((line) => line.includes(id))
+        .map((line) => `${name}: ${line}`),
+    );
+    return [
+      `${id}: at ${holders.map(({ name }) => name).join()} of ${hosts.map(({ name }) => name).join()}; guest ${this.guests().includes(id)}; pod ${this.pods().find((pod) => idOf(pod) === id)}`,
+      ...lines,
+    ];
   }
 
   async startGateway(): Promise<Gateway> {
