@@ -37,7 +37,7 @@ export async function inspect(
   for (const { id, name } of (await api.ask('listSnapshots')).snapshots) {
     const key = `snapshot ${name ?? id}`;
     // The id of an import is known with its answer.
-    if (name === undefined && !promises.isBegun(key, position)) unnamed++;
+    if (name === undefined && !promises.mayBe(key, position)) unnamed++;
     else found.set(key, 'there');
     ids.set(key, id);
   }

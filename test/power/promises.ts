@@ -46,9 +46,9 @@ export class Promises {
     return values;
   }
 
-  /** Whether its first change was asked for by then. */
-  isBegun(key: string, position: number): boolean {
-    return (this.#changes.get(key)?.[0]?.begun ?? Number.POSITIVE_INFINITY) < position;
+  /** Whether it may be there after a cut at `position`. */
+  mayBe(key: string, position: number): boolean {
+    return this.allowed(key, position).some((value) => value !== GONE);
   }
 
   /** What `key` must be after it. */
