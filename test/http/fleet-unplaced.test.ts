@@ -64,6 +64,31 @@ t.test('a Node and its pods are deleted: no answer says that a sandbox is gone',
   t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
 });
 
+t.test('a host hears late that the pods of its former Node are gone: it ends nothing', async (t) => {
+  const unusedMs = 500;
+  const { fleet, host } = await startMovingFleet(t);
+  const a = await host('h0', { unusedMs });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000, lostMs: 1000 });
+  const { body } = await ask(url, 'POST', '/sandboxes', {});
+  const isRunning = (): boolean => podsOf(fleet)[0]?.status?.phase === 'Running';
+  await until(isRunning, 'a place');
+  const uidOf = (): string | undefined => fleet.api.objects.find('nodes', '', 'h0')?.metadata.uid;
+  const former = uidOf();
+  const release = fleet.api.delayWatches('h0');
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  removePods(fleet, 'h0');
+  await until(() => ![undefined, former].includes(uidOf()), 'the Node is there again');
+  const renewed = (): boolean => a.records.all()[0]?.record.nodeUid === uidOf();
+  const lists = (): number => fleet.api.requests.filter((each) => each === 'GET pods').length;
+  const before = lists();
+  await until(() => renewed() || lists() > before, 'the host holds its place for one of the Node, or asks');
+  release();
+  await until(isRunning, 'it has a place again', 60_000);
+  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
+  t.equal(a.daemon.manager.list().length, 1);
+});
+
 t.test('a host that was chosen ends, and the place that is left goes: the source has it', async (t) => {
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
   const b = await host('h1');

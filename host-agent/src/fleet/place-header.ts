@@ -1,6 +1,8 @@
 // The header by which a gateway tells a host which places a request has:
 // `<place|held> <namespace> <id>=<uid of the pod>,… <seal>`.
+import { AppError } from '../lib/errors.ts';
 import { isId } from '../lib/ids.ts';
+import { toNamespace } from './kubernetes/pods.ts';
 import type { FleetSeal } from './seal.ts';
 
 export type SealedPlace = { readonly id: string; readonly uid: string };
@@ -29,4 +31,34 @@ export function readPlaceHeader(text: string, seal: FleetSeal): PlaceHeader | un
   });
   const isValid = places.length <= MAX_PLACES && places.every(({ id, uid }) => isId('sbx', id) && uid !== '');
   return isValid ? { kind, namespace, places } : undefined;
+}
+
+/**
+ * Of a request of this tenant that makes `count` sandboxes. `base`: the namespace of the fleet. AppError conflict without
+ * a header or with another number of places, forbidden for one that is not for this tenant.
+ */
+export function readPlaces(
+  {
+    header,
+    tenant,
+    count,
+  }: { readonly header?: string | undefined; readonly tenant?: string | undefined; readonly count: number },
+  { seal, base }: { readonly seal: FleetSeal; readonly base: string },
+): PlaceHeader {
+  if (header === undefined)
+    throw new AppError(
+      'conflict',
+      'this host is part of a fleet, whose gateway places sandboxes; send the request to it',
+    );
+  const read = readPlaceHeader(header, seal);
+  if (read === undefined)
+    throw new AppError('forbidden', 'the place of this request is not of a gateway of this fleet');
+  if (read.namespace !== toNamespace(base, tenant))
+    throw new AppError('forbidden', 'the place of this request is another tenant’s');
+  if (read.places.length !== count)
+    throw new AppError(
+      'conflict',
+      `the request makes ${count} sandboxes, and has ${read.places.length} places`,
+    );
+  return read;
 }

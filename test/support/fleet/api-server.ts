@@ -6,7 +6,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { assertAllowed, BOOTSTRAP_USER } from './node-rules.ts';
-import { type KubeObject, Objects, Refused } from './objects.ts';
+import { type KubeObject, Objects, Refused, toFilter } from './objects.ts';
 import { Scheduler } from './scheduler.ts';
 import { Signer } from './signer.ts';
 
@@ -31,7 +31,8 @@ export class ApiServer {
   isHung = false;
   /** Events of watches of all places, which wait. */
   readonly #late = new Map<ServerResponse, (() => void)[]>();
-  readonly #open = new Set<ServerResponse>();
+  /** Watches of pods, with their selector of fields. */
+  readonly #open = new Map<ServerResponse, string>();
   /** Of bootstrap; those that are valid now. */
   readonly bootstrapTokens = new Set<string>();
   /** What the controllers do about requests for certificates. */
@@ -99,9 +100,10 @@ export class ApiServer {
     for (const answer of this.#answers.keys()) answer.destroy();
   }
 
-  /** The watches of all places that are open now hear nothing. Returns what ends it. */
-  delayWatches(): () => void {
-    for (const answer of this.#open) this.#late.set(answer, []);
+  /** The watches of all places that are open now, or those of a host, hear nothing. Returns what ends it. */
+  delayWatches(host?: string): () => void {
+    const chosen = host === undefined ? '' : `spec.nodeName=${host}`;
+    for (const [answer, fields] of this.#open) if (fields === chosen) this.#late.set(answer, []);
     return () => {
       const waiting = [...this.#late.values()].flat();
       this.#late.clear();
@@ -261,8 +263,8 @@ export class ApiServer {
       if (late === undefined) send();
       else late.push(send);
     };
-    if (resource === 'pods' && !url.searchParams.has('fieldSelector')) {
-      this.#open.add(response);
+    if (resource === 'pods') {
+      this.#open.set(response, url.searchParams.get('fieldSelector') ?? '');
       response.once('close', () => {
         this.#open.delete(response);
         this.#late.delete(response);
@@ -323,17 +325,6 @@ export class ApiServer {
     const { status = 500, reason = 'InternalError', message } = error as Refused;
     send(response, status, { kind: 'Status', status: 'Failure', code: status, reason, message });
   }
-}
-
-function toFilter(query: URLSearchParams): (object: KubeObject) => boolean {
-  const label = query.get('labelSelector');
-  const fields = query.get('fieldSelector') ?? '';
-  const name = /(?:^|,)metadata\.name=([^,]*)/.exec(fields)?.[1];
-  const node = /(?:^|,)spec\.nodeName=([^,]*)/.exec(fields)?.[1];
-  return ({ metadata, spec }) =>
-    (name === undefined || metadata.name === name) &&
-    (label === null || metadata.labels?.[label] !== undefined) &&
-    (node === undefined || spec?.nodeName === node);
 }
 
 async function readBody(request: IncomingMessage): Promise<Record<string, unknown>> {

@@ -180,3 +180,15 @@ export function mergeOf(target: unknown, patch: unknown): unknown {
   }
   return merged;
 }
+
+/** By the selectors of a list or watch, as far as the fleet uses them. */
+export function toFilter(query: URLSearchParams): (object: KubeObject) => boolean {
+  const label = query.get('labelSelector');
+  const fields = query.get('fieldSelector') ?? '';
+  const name = /(?:^|,)metadata\.name=([^,]*)/.exec(fields)?.[1];
+  const node = /(?:^|,)spec\.nodeName=([^,]*)/.exec(fields)?.[1];
+  return ({ metadata, spec }) =>
+    (name === undefined || metadata.name === name) &&
+    (label === null || metadata.labels?.[label] !== undefined) &&
+    (node === undefined || spec?.nodeName === node);
+}

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
 import { ignoreGone, type KubeClient } from '../kube/client.ts';
-import { PODS, podPath, readPod } from '../kube/objects.ts';
+import { PODS, podPath, readItems, readPod } from '../kube/objects.ts';
 import { Watch } from '../kube/watch.ts';
 import {
   COPIED,
@@ -134,6 +134,18 @@ export class HostPods {
 
   knownMs(id: string, uid?: string): number {
     return performance.now() - (this.#find(id, uid)?.sinceMs ?? performance.now());
+  }
+
+  /** Whether the API server has it now: our watch may be behind. Rejects when that cannot be known. */
+  async isThere(pod: PlacePod): Promise<boolean> {
+    const { client, node, seal } = this.#options;
+    // A list: nodes may read pods by their selector, and roles of earlier versions do not let hosts read one by its name.
+    const fieldSelector = `spec.nodeName=${node},metadata.name=${toPodName(pod)}`;
+    const { signal } = this.#stop;
+    const found = await client.request({ method: 'GET', path: PODS, query: { fieldSelector }, signal });
+    return readItems(found)
+      .flatMap((each) => readPlacePod(each, seal) ?? [])
+      .some(({ uid, isDeleting }) => uid === pod.uid && !isDeleting);
   }
 
   #find(id: string, uid: string | undefined): Known | undefined {

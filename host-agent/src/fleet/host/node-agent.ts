@@ -3,8 +3,8 @@
 import type { Logger } from 'pino';
 import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { type PlacePod, toMove, toNamespace } from '../kubernetes/pods.ts';
-import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
+import { type PlacePod, toMove } from '../kubernetes/pods.ts';
+import { type PlaceHeader, readPlaces, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, OUTLIVED_MS, type PlaceRecord, UNUSED_MS } from './decide.ts';
 import { HostPods, type HostPodsOptions } from './host-pods.ts';
@@ -16,6 +16,8 @@ import { Turns } from './turns.ts';
 import { readUnplacedList } from './unplaced-post.ts';
 
 const RETRY_AFTER_S = 5;
+/** Until a pod that is gone is asked for again, if our watch does not tell. */
+const GONE_MS = 1000;
 
 export type { LocalSandboxes, PlaceRecords };
 
@@ -109,7 +111,7 @@ export class NodeAgent implements Placement {
   }
 
   async admit({ header, tenant, count, size }: PlacedRequest): Promise<Placed> {
-    const { places, kind, namespace } = this.#read(header, tenant, count);
+    const { places, kind, namespace } = this.#read({ header, tenant, count });
     if (kind === 'held') return this.#admitHeld(places);
     if (this.#registration.isFenced)
       throw new AppError(
@@ -132,7 +134,11 @@ export class NodeAgent implements Placement {
     try {
       const pods = await Promise.all(places.map((place) => this.#pods.awaitPlace(place, namespace)));
       for (const pod of pods) assertFits(pod, withDefaults(size));
-      for (const { id, uid } of places) await this.#options.records.put(id, { namespace, uid, nodeUid });
+      for (const { id, uid } of places) {
+        // Our watch may be behind: it may have gone with the Node that there was then.
+        const isOlder = this.#pods.knownMs(id, uid) > this.#registration.nodeKnownMs;
+        await this.#options.records.put(id, { namespace, uid, nodeUid: isOlder ? '' : nodeUid });
+      }
     } catch (error) {
       release();
       throw error;
@@ -141,7 +147,7 @@ export class NodeAgent implements Placement {
   }
 
   hold({ header, tenant, count }: Omit<PlacedRequest, 'size'>): Disposable {
-    const ids = this.#read(header, tenant, count).places.map(({ id }) => id);
+    const ids = this.#read({ header, tenant, count }).places.map(({ id }) => id);
     const taken = ids.find((id) => this.#held.has(id) || this.#busy.has(id) || this.#isUsed(id));
     if (taken !== undefined) throw new AppError('conflict', `the place ${taken} is used already`);
     for (const id of ids) this.#held.add(id);
@@ -157,24 +163,8 @@ export class NodeAgent implements Placement {
     return sandboxes.stateOf(id) !== undefined || (records.get(id) !== undefined && !this.#held.has(id));
   }
 
-  /** AppError conflict without a header, forbidden for one that is not for this tenant. */
-  #read(header: string | undefined, tenant: string | undefined, count: number) {
-    if (header === undefined)
-      throw new AppError(
-        'conflict',
-        'this host is part of a fleet, whose gateway places sandboxes; send the request to it',
-      );
-    const read = readPlaceHeader(header, this.#seal);
-    if (read === undefined)
-      throw new AppError('forbidden', 'the place of this request is not of a gateway of this fleet');
-    if (read.namespace !== toNamespace(this.#options.namespace, tenant))
-      throw new AppError('forbidden', 'the place of this request is another tenant’s');
-    if (read.places.length !== count)
-      throw new AppError(
-        'conflict',
-        `the request makes ${count} sandboxes, and has ${read.places.length} places`,
-      );
-    return read;
+  #read(request: Omit<PlacedRequest, 'size'>): PlaceHeader {
+    return readPlaces(request, { seal: this.#seal, base: this.#options.namespace });
   }
 
   /** Another place of the fleet has the name of the request: the answer is about its sandbox, or a conflict. */
@@ -253,9 +243,11 @@ export class NodeAgent implements Placement {
         if (!this.#busy.has(id) && !this.#held.has(id)) this.#turns.later(id, this.#waitMs(id, unusedMs));
         return;
       case 'renew-record': {
-        const record = records.get(id);
         const { nodeUid } = this.#registration;
-        if (record && nodeUid !== undefined) await records.put(id, { ...record, nodeUid });
+        // Else a list that comes late would end what lost its place with the former Node.
+        if (!pod || !(await this.#pods.isThere(pod))) return this.#turns.later(id, GONE_MS);
+        const record = records.get(id);
+        if (record?.uid === pod.uid && nodeUid !== undefined) await records.put(id, { ...record, nodeUid });
         return;
       }
       case 'mark-running':
