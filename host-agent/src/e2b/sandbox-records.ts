@@ -32,7 +32,7 @@ const END_DIGITS = 10;
 /** Tokens that are not computed again for each signed URL. */
 const MAX_KNOWN_TOKENS = 20_000;
 
-type Keys = Pick<KeyRegistry, 'holder' | 'isClosed'>;
+type Keys = Pick<KeyRegistry, 'holder' | 'isClosed' | 'assertDecided'>;
 
 export class SandboxRecords {
   readonly #table: Table<SandboxRecord>;
@@ -143,7 +143,9 @@ export class SandboxRecords {
 
   #principal(keyId: string): KeyHolder | typeof OPERATOR | undefined {
     if (!this.#keys.isClosed) return OPERATOR;
-    return keyId === NO_KEY ? undefined : this.#keys.holder(keyId);
+    const holder = keyId === NO_KEY ? undefined : this.#keys.holder(keyId);
+    if (holder === undefined) this.#keys.assertDecided(keyId !== NO_KEY);
+    return holder;
   }
 
   #token(id: string, keyId: string): string {
