@@ -2,9 +2,11 @@
 import { createServer } from 'node:http';
 import t from 'tap';
 import { toPodSandboxes } from '../../host-agent/src/app/open-pods.ts';
+import { SandboxRecords } from '../../host-agent/src/e2b/sandbox-records.ts';
 import { FleetKeys } from '../../host-agent/src/fleet/index.ts';
 import { keysPath, toKeyObject } from '../../host-agent/src/fleet/kubernetes/key-objects.ts';
 import { FleetSeal } from '../../host-agent/src/fleet/seal.ts';
+import { OPERATOR } from '../../host-agent/src/keys/index.ts';
 import { hashKey, mintKey } from '../../host-agent/src/keys/record.ts';
 import { DOMAIN } from '../support/fleet/doors.ts';
 import { ask, type Fleet, type HostOptions, LIMITS, startFleet } from '../support/fleet/fleet.ts';
@@ -164,4 +166,32 @@ t.test('a list that cannot be kept opens nothing', async (t) => {
   store.atomically = write;
   await registry.setShared([]);
   t.match(await authenticator.authenticate(asked), { kind: 'operator' });
+});
+
+t.test('tokens of E2B whose key may be one of the fleet wait, those of other keys do not', async (t) => {
+  const { registry, store, make } = await openKeyring(t);
+  const records = await SandboxRecords.open(store, registry);
+  const id = 'sbx_0123456789abc';
+  await records.put(id, { ports: 'public', keyIds: [] } as never);
+  const token = await records.tokenFor(id, OPERATOR);
+  const upload = records.uploadToken('x', OPERATOR);
+  const uses = [
+    () => records.holderOf(id, token),
+    () => [...records.tokens(id)].length === 1,
+    () => [...records.tokensLike(token)].length === 1,
+    () => records.uploaderOf('x', upload),
+  ];
+  for (const use of uses) t.ok(use());
+  registry.awaitShared();
+  for (const use of uses) t.throws(use, { code: 'exhausted', details: { retryAfterS: 2 } });
+  t.equal(records.holderOf(id, `${token.slice(0, -1)}x`), undefined, 'what is no token of this host is none');
+  await registry.setShared([]);
+  for (const use of uses) t.ok(use());
+  const found = registry.find(await make());
+  if (found.state !== 'valid') return t.fail('no key');
+  const own = await records.tokenFor(id, found.principal);
+  registry.awaitShared();
+  t.match(records.holderOf(id, own), { kind: 'key' });
+  const [first] = records.tokens(id);
+  t.match(first, { token: own });
 });
