@@ -26,6 +26,8 @@ t.test('nine guests go on at another host, none of them twice', async (t) => {
   const [a, b] = [await join('a'), await join('b')];
   await fleet.ready(2);
   const gateway = await fleet.gateway();
+  // Until they know the keys of the fleet.
+  for (const { api: own } of [a, b]) while (!(await own.fetch('/whoami')).ok) await sleep(100);
   const api = new Api(gateway.url, () => '');
   const setCordoned = (name: string, unschedulable: boolean) =>
     fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', name), { spec: { unschedulable } });

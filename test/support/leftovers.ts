@@ -5,6 +5,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { open } from 'lmdb';
 import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';
+import { MAX_TABLES } from '../../host-agent/src/store/store.ts';
 import { settled } from './settled.ts';
 
 export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
@@ -58,6 +59,7 @@ async function findLeftovers(
     ...(await findUnknownFiles(directories)),
     ...(await findOpenLogs(dataDir)),
     ...(await readRecordIds(dataDir, KEPT)).map((key) => `record ${key}`),
+    ...(await findManyTables(dataDir)),
   ];
   for (const dir of [runDir, join(dataDir, 'sandboxes')])
     found.push(...(await names(dir)).filter((name) => name !== LOCK_NAME).map((name) => join(dir, name)));
@@ -99,6 +101,15 @@ const KEPT = [
   'fleet_host',
 ];
 
+/** A daemon that opens as many as there may be does not start: none comes near to that. */
+export async function findManyTables(dataDir: string, most = MAX_TABLES / 2): Promise<string[]> {
+  const path = join(dataDir, 'state.lmdb');
+  if (!existsSync(path)) return [];
+  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: MAX_TABLES }));
+  const { length } = [...root.db.getKeys()];
+  return length > most ? [`${length} tables in its registry, where ${MAX_TABLES} may be`] : [];
+}
+
 /** `<table>/<id>` of every record except the registry's own. */
 export async function readRecordIds(
   dataDir: string,
@@ -107,7 +118,7 @@ export async function readRecordIds(
 ): Promise<string[]> {
   const path = join(dataDir, 'state.lmdb');
   if (!existsSync(path)) return [];
-  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: 32 }));
+  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: MAX_TABLES }));
   const tables = [...root.db.getKeys()]
     .map(String)
     .filter((name) => name !== 'meta' && !except.includes(name));

@@ -1,5 +1,7 @@
 // A real guest changes its host and goes on: what it counts in memory and on disk, under the same id and machine id.
+// With PHASES=1, only the move in a fleet, of a guest that is a copy of a template; prints how long each phase took.
 import { execFile } from 'node:child_process';
+import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
@@ -14,6 +16,7 @@ import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(300_000));
 const run = promisify(execFile);
+const PHASES = process.env.PHASES === '1';
 const WHO = 'cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id';
 
 /** Settings of a bucket. */
@@ -27,7 +30,7 @@ async function prepareStore(t: Test) {
   return { bucket, prefix, endpoint, flags };
 }
 
-t.test('a sandbox leaves a drained host and goes on at another', async (t) => {
+t.test('a sandbox leaves a drained host and goes on at another', { skip: PHASES }, async (t) => {
   const { bucket, prefix, endpoint, flags } = await prepareStore(t);
   const [a, b] = await Promise.all([startDaemon(t, { flags }), startDaemon(t, { flags })]);
   const { id } = await a.api.create({ memory_mib: 256, name: 'counter' });
@@ -104,8 +107,18 @@ t.test('in a fleet the other host has most of a sandbox before its pause', async
   fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', 'b'), {
     spec: { unschedulable: true },
   });
+  // Until they know the keys of the fleet.
+  for (const { api } of [a, b]) while (!(await api.fetch('/whoami')).ok) await sleep(100);
   const api = new Api(url, () => '');
+  if (PHASES) {
+    const { id } = await api.create({ memory_mib: 256 });
+    const isMade = () => a.log.some(({ msg, rootfs }) => msg === 'template made' && rootfs === 'base');
+    await until(isMade, 'a template', 240_000);
+    await api.delete(id);
+  }
   const { id } = await api.create({ memory_mib: 256 });
+  const isCopy = () => a.log.some(({ origin, sandbox }) => origin === 'saved' && sandbox === id);
+  if (PHASES) await until(isCopy, 'a copy of a template');
   fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', 'b'), {
     spec: { unschedulable: false },
   });
@@ -121,7 +134,8 @@ t.test('in a fleet the other host has most of a sandbox before its pause', async
   await sleep(2000);
   t.comment(`longest time between two lines of the guest: ${await gap()} s`);
   await api.call('DELETE', `/snapshots/${(await api.ask('takeSnapshot', { params: { id } })).id}`);
-  t.comment(`with a snapshot: ${await gap()} s`);
+  const withSnapshot = await gap();
+  t.comment(`with a snapshot: ${withSnapshot} s`);
   fleet.api.objects.change('nodes', fleet.api.objects.get('nodes', '', 'a'), {
     spec: { unschedulable: true },
   });
@@ -134,7 +148,8 @@ t.test('in a fleet the other host has most of a sandbox before its pause', async
   const list = async () => (await b.api.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes')).sandboxes;
   while ((await list())[0]?.state !== 'running') await sleep(100);
   t.equal(await api.sh(id, "sort -n /root/log | uniq -d | wc -l; awk 'NR != $1' /root/log | wc -l"), '0\n0');
-  t.comment(`with the move: ${await gap()} s`);
+  const withMove = await gap();
+  t.comment(`with the move: ${withMove} s`);
   for (const [daemon, kinds] of [
     [a, 'paused,snapshot-taken'],
     [b, 'resumed'],
@@ -145,6 +160,19 @@ t.test('in a fleet the other host has most of a sandbox before its pause', async
       t.comment(kind, ...(events.match(/"(?:paused_ms|duration_ms)":\d+/g) ?? []));
     }
   }
+  const offered = a.log.find(({ pauseMs }) => pauseMs !== undefined);
+  const arrived = b.log.find(({ fetchedMs }) => fetchedMs !== undefined);
+  const resumed = await (await b.api.fetch('/events?follow=0&kind=resumed')).text();
+  const rows = [
+    ['pause, in which memory is written to disk', Number(offered?.pauseMs) / 1000],
+    ['upload of what has changed', (Number(offered?.durationMs) - Number(offered?.pauseMs)) / 1000],
+    ['fetch after the pause, and the claim', Number(arrived?.durationMs) / 1000],
+    ['resume', Number(/"duration_ms":(\d+)/.exec(resumed)?.[1]) / 1000],
+    ['longest time between two lines of the guest', Number(withMove)],
+    ['the same with a snapshot', Number(withSnapshot)],
+  ] as const;
+  t.comment(`phases, with a load of ${loadavg()[0]?.toFixed(0)}, sent ${offered?.sentBytes} bytes`);
+  for (const [phase, seconds] of rows) t.comment(`| ${phase} | ${seconds.toFixed(2)} s |`);
   t.ok(says(b, 'what a sandbox has sent ahead is here'), 'it is fetched ahead');
   // On a machine where that takes long, it was paused before.
   if (a.log.some(({ fetched }) => fetched === 'ready'))

@@ -102,8 +102,11 @@ export async function openFleet({ config, log }: AppContext, deps: FleetDeps): P
     return { cpus: cpus().length, memoryMib: usableBytes / MIB, sandboxes: deps.limits.sandboxes };
   };
   const { namespace } = fleet;
-  const sharedKeys = new SharedKeys({ client, seal, namespace, keys: deps.keys, log });
-  await sharedKeys.forgetOthers(deps.store.table<KeysOfRecord>('fleet_host'));
+  const sharedKeys = new SharedKeys({
+    ...{ client, seal, namespace, keys: deps.keys, log },
+    records: deps.store.table<KeysOfRecord>(FLEET_HOST_TABLE),
+  });
+  await sharedKeys.restore();
   let agent: NodeAgent | undefined;
   let pods: ForeignPods | undefined;
   let cordons: CordonRequests | undefined;
@@ -151,8 +154,9 @@ export async function openFleet({ config, log }: AppContext, deps: FleetDeps): P
     // Also before this host has an identity: a request has an answer then.
     cordons = openCordons(agent, deps, log);
     const start = (): void => {
-      agent?.start();
+      // First: until they are known, the host takes no client.
       sharedKeys.start();
+      agent?.start();
     };
     if (identity === undefined) return start();
     identity.start();

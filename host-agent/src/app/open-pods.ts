@@ -14,7 +14,7 @@ export const PODS_TABLE = 'fleet_pods';
 
 export type PodDeps = {
   readonly sandboxes: SandboxManager;
-  readonly keys: Pick<KeyRegistry, 'isClosed' | 'list' | 'holder'>;
+  readonly keys: Pick<KeyRegistry, 'isClosed' | 'isAwaiting' | 'list' | 'holder'>;
   /** As those of the REST interface. */
   readonly limits: Parameters<typeof createSandboxRequest>[0];
   readonly hasImages: boolean;
@@ -56,7 +56,10 @@ export function toPodSandboxes(key: string, deps: PodDeps, local: LocalSandboxes
   };
 }
 
-/** AppError forbidden: the operator has given this tenant no key for pods, or one that may not create sandboxes. */
+/**
+ * AppError forbidden: the operator has given this tenant no key for pods, or one that may not create sandboxes;
+ * `upstream` while the keys of the fleet are not known.
+ */
 function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps['keys']): Principal {
   const name = tenant === undefined ? base : `${base}-${tenant}`;
   if (!keys.isClosed && tenant === undefined) return OPERATOR;
@@ -70,6 +73,7 @@ function findPrincipal(base: string, tenant: PodCreate['tenant'], keys: PodDeps[
     assertOperation(holder, 'create');
     return holder;
   }
+  if (keys.isAwaiting) throw new AppError('upstream', 'the keys of the fleet are not known here yet');
   const of = tenant === undefined ? 'without a tenant' : `of the tenant ${tenant}`;
   throw new AppError(
     'forbidden',

@@ -96,7 +96,7 @@ function assertHasKey(listen: ListenAddress, keys: KeyRegistry): void {
 
 /** Logs at each start without keys whether all clients or none are accepted. */
 export function warnOfNoKeys(
-  { listen, requiresKeys }: Pick<Config, 'listen' | 'requiresKeys'>,
+  { listen, requiresKeys, fleet }: Pick<Config, 'listen' | 'requiresKeys' | 'fleet'>,
   keys: KeyRegistry,
   log: Logger,
 ): void {
@@ -113,7 +113,8 @@ export function warnOfNoKeys(
     log.warn(`there are no keys, and require_keys is set: no client is accepted; ${makeOne}`);
   } else {
     const clients = 'path' in listen ? 'every user who can write to' : 'every client that can reach';
-    log.warn(`there are no keys: ${clients} ${formatListen(listen)} has full access; ${makeOne}`);
+    const unless = fleet === undefined ? '' : ' unless the fleet has keys';
+    log.warn(`there are no keys: ${clients} ${formatListen(listen)} has full access${unless}; ${makeOne}`);
   }
 }
 

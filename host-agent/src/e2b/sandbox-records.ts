@@ -32,7 +32,7 @@ const END_DIGITS = 10;
 /** Tokens that are not computed again for each signed URL. */
 const MAX_KNOWN_TOKENS = 20_000;
 
-type Keys = Pick<KeyRegistry, 'holder' | 'isClosed'>;
+type Keys = Pick<KeyRegistry, 'holder' | 'isClosed' | 'assertDecided'>;
 
 export class SandboxRecords {
   readonly #table: Table<SandboxRecord>;
@@ -84,23 +84,29 @@ export class SandboxRecords {
     return this.#token(id, keyId);
   }
 
-  /** The client that has the token of a sandbox. Undefined for another token, and when its key is no longer valid. */
+  /**
+   * The client that has the token of a sandbox. Undefined for another token, and when its key is no longer valid.
+   * AppError exhausted, here and below, while the keys of the fleet are not known.
+   */
   holderOf(id: string, token: string): Principal | undefined {
     const keyId = token.slice(0, NO_KEY.length);
     if (!areEqual(token, this.#compute(id, keyId))) return undefined;
-    return this.#principal(keyId);
+    return this.#known(keyId);
   }
 
   /** The clients whose token may have signed a URL, with these tokens; of one sandbox or of all. */
   *tokens(
     sandbox?: string,
   ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
+    let unknown: string | undefined;
     const own = [[sandbox ?? '', this.#keyIds.get(sandbox ?? '') ?? []] as const];
     for (const [id, keyIds] of sandbox === undefined ? this.#keyIds : own)
       for (const keyId of keyIds) {
         const principal = this.#principal(keyId);
         if (principal !== undefined) yield { id, token: this.#token(id, keyId), principal };
+        else unknown ??= keyId;
       }
+    if (unknown !== undefined) this.#known(unknown);
   }
 
   /** Those of the key that has made a token. */
@@ -108,7 +114,7 @@ export class SandboxRecords {
     token: string,
   ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
     const keyId = token.slice(0, NO_KEY.length);
-    const principal = this.#principal(keyId);
+    const principal = this.#known(keyId);
     if (principal === undefined) return;
     for (const [id, keyIds] of this.#keyIds)
       if (keyIds.includes(keyId)) yield { id, token: this.#token(id, keyId), principal };
@@ -129,7 +135,7 @@ export class SandboxRecords {
     const keyId = token.slice(0, NO_KEY.length);
     const end = token.slice(NO_KEY.length, NO_KEY.length + END_DIGITS);
     if (!areEqual(token, this.#uploadToken(what, keyId, end))) return undefined;
-    return Number.parseInt(end, 16) * 1000 > nowMs ? this.#principal(keyId) : undefined;
+    return Number.parseInt(end, 16) * 1000 > nowMs ? this.#known(keyId) : undefined;
   }
 
   #uploadToken(what: string, keyId: string, end: string): string {
@@ -139,6 +145,13 @@ export class SandboxRecords {
   /** Whether the key of a client may still be used. */
   isValid(principal: Principal): boolean {
     return this.#principal(keyIdOf(principal)) !== undefined;
+  }
+
+  /** AppError exhausted while the keys of the fleet are not known, and may have this one. */
+  #known(keyId: string): KeyHolder | typeof OPERATOR | undefined {
+    const principal = this.#principal(keyId);
+    if (principal === undefined) this.#keys.assertDecided(keyId !== NO_KEY);
+    return principal;
   }
 
   #principal(keyId: string): KeyHolder | typeof OPERATOR | undefined {

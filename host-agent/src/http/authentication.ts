@@ -18,7 +18,7 @@ import { findRoute, toPath } from './serve-routes.ts';
 import { addressOfClient } from './server/client-address.ts';
 
 /** The part of the key registry that authentication needs. */
-export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid'>;
+export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid' | 'assertDecided'>;
 
 export type Credentials = {
   readonly authorization: string | undefined;
@@ -56,17 +56,27 @@ export class Authenticator {
     return this.#keys.isStillValid(principal);
   }
 
-  /** OPERATOR on a daemon without keys. AppError unauthenticated; its delay grows with the number of wrong keys. */
+  /** AppError exhausted while it is not known whether clients need keys; see `KeyRegistry`. */
+  assertDecided(): void {
+    this.#keys.assertDecided(false);
+  }
+
+  /**
+   * OPERATOR on a daemon without keys. AppError unauthenticated, whose delay grows with the number of wrong keys;
+   * `exhausted` while a host of a fleet does not know the keys.
+   */
   async authenticate(credentials: Credentials): Promise<Principal> {
     if (!this.#keys.isClosed) return OPERATOR;
     const { address } = credentials;
     const text = readKey(credentials);
     if (text === undefined) {
+      this.#keys.assertDecided(false);
       throw new AppError('unauthenticated', 'no key came with the request; send Authorization: Bearer <key>');
     }
     const found = this.#keys.find(text);
     if (found.state !== 'valid') {
       await this.delayAnswer(address);
+      if (found.state === 'unknown') this.#keys.assertDecided(true);
       throw new AppError('unauthenticated', explain(found));
     }
     this.#keys.noteUse(found.principal, address).catch((err: unknown) => {

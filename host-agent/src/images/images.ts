@@ -275,7 +275,7 @@ export class Images {
   async #make(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
     const atMs = Date.now();
     const created = await this.#create(fetch, start);
-    this.shared?.offer(created, atMs);
+    this.shared?.offer(created, { atMs, owner: start.owner });
     return created.image;
   }
 

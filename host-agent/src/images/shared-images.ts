@@ -55,9 +55,9 @@ export class SharedImages {
     await this.#queue.stop();
   }
 
-  /** In the background, one at a time. `atMs`: when its pull or import began. */
-  offer({ image: { id }, names }: BuiltImage, atMs: number): void {
-    for (const ref of names) if (isShared(ref)) this.#queue.put(ref, id, atMs);
+  /** In the background, one at a time. `atMs`: when its pull or import began; `owner`: who asked for it. */
+  offer({ image: { id }, names }: BuiltImage, by: { atMs: number; owner: string | undefined }): void {
+    for (const ref of names) if (isShared(ref)) this.#queue.put(ref, { id, ...by });
   }
 
   /** By a reference, or the digest of an image. Undefined: not there, or not to be had now; rejects when aborted. */

@@ -15,14 +15,21 @@ const BACK_OFF = { firstMs: 5000, mostMs: 300_000, jitter: 0.25 };
 const MAX_WAITING = 4096;
 /** Of what is over the limit; a collection may have freed space. */
 const RETRY_MS = 300_000;
-/** The log says once in this time that the limit is reached. */
+/** The log says once in this time that the limit is reached, for each owner. */
 const LOGGED_MS = 3_600_000;
+const MAX_LOGGED = 1000;
 
 /** `ref`: a name, or the digest of an image that no name is to lead to. */
 export type Withdrawal = { readonly ref: string; readonly id: string; readonly atMs: number };
 
 /** What becomes of a name in the bucket. */
-type Wish = { readonly id: string; readonly atMs: number; readonly isWithdrawn: boolean };
+type Wish = {
+  readonly id: string;
+  readonly atMs: number;
+  readonly isWithdrawn: boolean;
+  /** Who asked for it: a tenant, or a key without one. */
+  readonly owner?: string | undefined;
+};
 
 export type SharedQueueOptions = {
   readonly depot: ImageDepot;
@@ -47,7 +54,7 @@ export class SharedQueue {
   /** Names of images that the limit keeps out of the bucket. */
   readonly #refused = new Map<string, Wish>();
   #retry: NodeJS.Timeout | undefined;
-  #loggedAt = Number.NEGATIVE_INFINITY;
+  readonly #loggedAt = new Map<string, number>();
   #running: Promise<void> | undefined;
 
   constructor(options: SharedQueueOptions) {
@@ -76,8 +83,8 @@ export class SharedQueue {
     await this.#running;
   }
 
-  put(ref: string, id: string, atMs: number): void {
-    this.#add(ref, { id, atMs, isWithdrawn: false });
+  put(ref: string, wish: Pick<Wish, 'id' | 'atMs' | 'owner'>): void {
+    this.#add(ref, { ...wish, isWithdrawn: false });
   }
 
   /** Never rejects. */
@@ -162,9 +169,15 @@ export class SharedQueue {
       this.#retry = undefined;
       for (const [ref, wish] of this.#refused) this.#add(ref, wish);
     }, retryMs).unref();
-    if (performance.now() - this.#loggedAt < LOGGED_MS) return;
-    this.#loggedAt = performance.now();
-    log.warn({ ref, reason }, 'an image is not sent to the snapshot store: other hosts ask its registry');
+    // One who is over its share hides no line of others.
+    const { owner = '' } = wish;
+    if (performance.now() - (this.#loggedAt.get(owner) ?? Number.NEGATIVE_INFINITY) < LOGGED_MS) return;
+    if (this.#loggedAt.size >= MAX_LOGGED) this.#loggedAt.clear();
+    this.#loggedAt.set(owner, performance.now());
+    log.warn(
+      { ref, ...(wish.owner !== undefined && { owner }), reason },
+      'an image is not sent to the snapshot store: other hosts ask its registry',
+    );
   }
 
   /** Others would take an older image for it, which the bucket has. */
@@ -177,7 +190,8 @@ export class SharedQueue {
     });
   }
 
-  async #sendOne(ref: string, { id, atMs, isWithdrawn }: Wish, signal: AbortSignal): Promise<void> {
+  async #sendOne(ref: string, wish: Wish, signal: AbortSignal): Promise<void> {
+    const { id, atMs, isWithdrawn, owner } = wish;
     const { depot, files, records, damaged, maxBytes } = this.#options;
     if (isWithdrawn) {
       if (isDigest(ref)) {
@@ -200,9 +214,9 @@ export class SharedQueue {
       ...{ convertedAtMs: record.convertedAtMs, refs: record.refs.filter(isShared) },
     };
     const isAnew = damaged.has(id);
-    await depot.ensure({ id, description, path: hold.path }, { isAnew, maxBytes }, signal);
+    await depot.ensure({ id, description, path: hold.path }, { isAnew, maxBytes, owner }, signal);
     if (isAnew) damaged.delete(id);
-    if (hasName()) await depot.name(toName(ref), id, atMs, signal);
+    if (hasName()) await depot.name(toName(ref), { id, atMs, owner }, signal);
     // A delete during that may have found no name.
     if (!hasName()) await depot.withdraw(toName(ref), id, Date.now(), signal);
     if (this.#waiting.get(`sha256:${id}`)?.isWithdrawn) await depot.withdrawImage(id, Date.now(), signal);
@@ -213,8 +227,11 @@ function keepNewest(wishes: Map<string, Wish>, ref: string, wish: Wish): void {
   wishes.delete(ref);
   wishes.set(ref, wish);
   if (wishes.size <= MAX_WAITING) return;
-  const [oldest = ''] = wishes.keys();
-  wishes.delete(oldest);
+  // Of the owner with the most: none pushes out the others.
+  const counts = new Map<string | undefined, number>();
+  for (const { owner } of wishes.values()) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+  const most = Math.max(...counts.values());
+  for (const [ref, { owner }] of wishes) if (counts.get(owner) === most) return void wishes.delete(ref);
 }
 
 function toKey(ref: string): string {

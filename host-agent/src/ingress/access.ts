@@ -56,7 +56,7 @@ export class Access {
     this.#links = links;
   }
 
-  /** AppError not_found, unauthenticated, forbidden. */
+  /** AppError not_found, unauthenticated, forbidden, exhausted. */
   async admit(asked: AccessRequest): Promise<Grant> {
     const grant = await this.#admit(asked);
     assertNoWorker(asked);
@@ -86,6 +86,7 @@ export class Access {
       await this.#authenticator.delayAnswer(address);
       throw new AppError('unauthenticated', 'the link is unknown, expired or deleted; ask for another one');
     }
+    this.#authenticator.assertDecided();
     if (!this.#authenticator.isOpen) throw noPort();
     assertOwnPage(asked);
     return this.#grant('operator', sought, found, () => this.#authenticator.isOpen);

@@ -22,6 +22,8 @@ import {
 
 /** The last use of a key is recorded at most this often. */
 const USE_INTERVAL_MS = 60_000;
+/** A host that joins its fleet hears of the keys within a second. */
+const AWAIT_RETRY_S = 2;
 /** Compared with the hash of an unknown key, so that the check takes as long as for a known one. */
 const NO_HASH = hashKey('');
 
@@ -54,7 +56,9 @@ export type KeyRegistryOptions = {
 export class KeyRegistry {
   readonly #store: Store;
   readonly #mark: KeyMark;
-  readonly #isRequired: boolean;
+  #isRequired: boolean;
+  /** The fleet may have keys that this host has not heard of. */
+  #isAwaiting = false;
   readonly #keys: Table<KeyRecord>;
   readonly #uses: Table<KeyUse>;
   readonly #quotas: Table<Quota>;
@@ -78,10 +82,39 @@ export class KeyRegistry {
 
   /**
    * Whether every client needs a key. True once a key existed: revoked and expired keys stay recorded, and if the
-   * registry is lost, its mark remains.
+   * registry is lost, its mark remains. Also true while it is not known whether the fleet has keys.
    */
   get isClosed(): boolean {
+    return this.#isAwaiting || this.#needsKey;
+  }
+
+  get #needsKey(): boolean {
     return this.#isRequired || this.#mark.exists || this.hasKeys;
+  }
+
+  /** Whether the fleet may have keys that this host has not heard of. */
+  get isAwaiting(): boolean {
+    return this.#isAwaiting;
+  }
+
+  /** Until the next `setShared`. */
+  awaitShared(): void {
+    this.#isAwaiting = true;
+  }
+
+  /** From now on every client needs a key, though none may be known here. */
+  requireKeys(): void {
+    this.#isRequired = true;
+  }
+
+  /**
+   * Call it before a client is refused who sent no key, or one that is unknown here. AppError exhausted while the keys
+   * of the fleet may admit it.
+   */
+  assertDecided(hasKey: boolean): void {
+    if (!this.#isAwaiting || (this.#needsKey && !hasKey)) return;
+    const message = 'this host does not know yet which keys its fleet has: it waits for the API server';
+    throw new AppError('exhausted', message, { retryAfterS: AWAIT_RETRY_S });
   }
 
   /** Whether any key is recorded, valid or not. */
@@ -235,6 +268,7 @@ export class KeyRegistry {
       }
     });
     await this.#keys.flush();
+    this.#isAwaiting = false;
   }
 
   #recordShared(change: 'created' | 'revoked', keyId: string, { name, tenant }: KeyRecord): void {

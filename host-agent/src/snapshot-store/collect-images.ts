@@ -1,6 +1,7 @@
 // Collection of images: names that nothing uses, and images that no name leads to.
 import { firstLine } from '../lib/errors.ts';
 import { type FoundName, NAMES, readName } from './image-names.ts';
+import { collectShares } from './image-shares.ts';
 import { IMAGES } from './manifest.ts';
 import type { Bucket } from './s3/bucket.ts';
 import { COLLECTED_AGE_MS } from './seen-chunks.ts';
@@ -13,7 +14,8 @@ const MAX_NAME_AGE_MS = 30 * DAY_MS;
 const MAX_WITHDRAWN_AGE_MS = 7 * DAY_MS;
 
 /**
- * Removes names that lead nowhere or that nothing used for a month, and images without a name. Gives the problems of
+ * Removes names that lead nowhere or that nothing used for a month, and images without a name; of both, what says whose
+ * they were goes with the next collection. Gives the problems of
  * names that cannot be read: they may lead to any image, so that none is removed.
  */
 export async function collectImages(bucket: Bucket, keys: StoreKeys, signal: AbortSignal): Promise<string[]> {
@@ -40,6 +42,11 @@ export async function collectImages(bucket: Bucket, keys: StoreKeys, signal: Abo
     const now = await readName(bucket, keys, path, signal);
     if (now !== undefined && now.etag === found.etag) await bucket.remove(path, signal);
   }
+  const there = new Set([
+    ...names.map(({ path }) => path),
+    ...[...images.keys()].map((id) => `${IMAGES}${id}`),
+  ]);
+  await collectShares(bucket, (path) => there.has(path), signal);
   if (problems.length > 0) return problems;
   for (const [id, agoMs] of images) {
     const path = `${IMAGES}${id}`;

@@ -1,6 +1,7 @@
 // What images take in the bucket, which all hosts share, and how many there are.
 import { AppError } from '../lib/errors.ts';
 import { NAMES } from './image-names.ts';
+import type { ImageShares } from './image-shares.ts';
 import { IMAGES } from './manifest.ts';
 import { IMAGES_TENANT, type StoreKeys } from './store-keys.ts';
 import type { StoredLimit, StoredUse } from './stored-use.ts';
@@ -13,10 +14,12 @@ const WHOSE = 'shared images (shared_images_bytes)';
 
 export class ImageUse {
   readonly #use: StoredUse;
+  readonly #shares: ImageShares;
   readonly #chunks: string;
 
-  constructor(use: StoredUse, keys: StoreKeys) {
+  constructor(use: StoredUse, keys: StoreKeys, shares: ImageShares) {
     this.#use = use;
+    this.#shares = shares;
     this.#chunks = `chunks/${keys.tenant(IMAGES_TENANT).tag}/`;
   }
 
@@ -27,19 +30,25 @@ export class ImageUse {
 
   /**
    * Whether one more fits whole, however well it can be compressed: what is cut off takes space for a day. Gives the
-   * limit of all chunks. AppError forbidden; rejects as the bucket does.
+   * limit of all chunks. `owner`: whose share it takes. AppError forbidden; rejects as the bucket does.
    */
   async admitImage(
-    sizeBytes: number,
+    image: { readonly id: string; readonly sizeBytes: number; readonly owner: string | undefined },
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<StoredLimit | undefined> {
     const images = await this.#use.countBelow(IMAGES, signal);
     if (images.objects >= MAX_IMAGES) throw tooMany('images', MAX_IMAGES);
-    if (maxBytes === 0) return undefined;
-    const chunks = await this.#use.countBelow(this.#chunks, signal);
-    const total = chunks.bytes + images.bytes + sizeBytes;
-    if (total <= maxBytes) return { max: maxBytes - images.bytes, whose: WHOSE };
+    const chunks = maxBytes === 0 ? { bytes: 0 } : await this.#use.countBelow(this.#chunks, signal);
+    const total = chunks.bytes + images.bytes + image.sizeBytes;
+    if (maxBytes === 0 || total <= maxBytes) {
+      const wanted = {
+        bytes: { what: 'bytes of shared images (shared_images_bytes)', total, max: maxBytes },
+        images: { what: 'shared images', total: images.objects + 1, max: MAX_IMAGES },
+      };
+      if (image.owner !== undefined) await this.#shares.admitImage(image.owner, image, wanted, signal);
+      return maxBytes === 0 ? undefined : { max: maxBytes - images.bytes, whose: WHOSE };
+    }
     throw new AppError(
       'forbidden',
       `the limit of ${WHOSE} forbids it: with this image they would take ${total} bytes, and may take ${maxBytes}; ` +
@@ -48,9 +57,11 @@ export class ImageUse {
   }
 
   /** AppError forbidden; rejects as the bucket does. */
-  async admitName(signal: AbortSignal): Promise<void> {
+  async admitName(path: string, owner: string | undefined, signal: AbortSignal): Promise<void> {
     const { objects } = await this.#use.countBelow(NAMES, signal);
     if (objects >= MAX_NAMES) throw tooMany('names of images', MAX_NAMES);
+    const wanted = { what: 'names of shared images', total: objects + 1, max: MAX_NAMES };
+    if (owner !== undefined) await this.#shares.admitName(owner, path, wanted, signal);
   }
 
   /** Has been sent. */

@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises';
 import { forEachAtOnce } from '../lib/for-each-at-once.ts';
 import { ImageCatalogue, type ListedImage } from './image-catalogue.ts';
 import { type FoundName, isDamage, type Named, pathOfName, readName, sealName } from './image-names.ts';
+import { ImageShares } from './image-shares.ts';
 import { ImageUse } from './image-use.ts';
 import {
   isImageId,
@@ -81,7 +82,7 @@ export class StoredImages {
     this.#bucket = bucket;
     this.#keys = keys;
     this.#transfer = transfer;
-    this.#use = new ImageUse(use, keys);
+    this.#use = new ImageUse(use, keys, new ImageShares(bucket, keys, use));
     this.#catalogue = new ImageCatalogue(bucket, keys);
   }
 
@@ -123,11 +124,15 @@ export class StoredImages {
 
   /**
    * Sends what is not there. `isAnew`: all of it, because some is damaged. AppError forbidden, with nothing sent, if
-   * all images would take more than `maxBytes` with this one, or are too many.
+   * all images would take more than `maxBytes` with this one, or are too many, or if the owner has its share.
    */
   async ensure(
     { id, description, path }: StoredImageFile,
-    { isAnew, maxBytes }: { readonly isAnew: boolean; readonly maxBytes: number },
+    {
+      isAnew,
+      maxBytes,
+      owner,
+    }: { readonly isAnew: boolean; readonly maxBytes: number; readonly owner?: string | undefined },
     signal: AbortSignal,
   ): Promise<void> {
     const state = isAnew ? 'damaged' : await this.#stateOf(id, signal);
@@ -137,7 +142,7 @@ export class StoredImages {
     // What is damaged takes its space already.
     const limit = isDamaged
       ? undefined
-      : await this.#use.admitImage(Math.min(size, blocks * 512), maxBytes, signal);
+      : await this.#use.admitImage({ id, owner, sizeBytes: Math.min(size, blocks * 512) }, maxBytes, signal);
     const files = [{ part: PART, path }];
     const upload = { id, tenant: IMAGES_TENANT, description, files, isAnew: isDamaged, limit };
     await this.#transfer.upload(upload, signal);
@@ -146,16 +151,20 @@ export class StoredImages {
 
   /**
    * The name leads to the image that a pull or import of this time gave, unless a later one or a delete has it.
-   * AppError forbidden if there are too many names.
+   * AppError forbidden if there are too many names, or too many of the owner.
    */
-  async name(ref: string, id: string, atMs: number, signal: AbortSignal): Promise<void> {
+  async name(
+    ref: string,
+    { id, atMs, owner }: { readonly id: string; readonly atMs: number; readonly owner?: string | undefined },
+    signal: AbortSignal,
+  ): Promise<void> {
     if (Date.now() - atMs > MAX_ASKED_AGE_MS) return;
     const change = (known: Dated | undefined): Named | undefined => {
       if (known === undefined) return { ref, id, atMs };
       if (known.atMs === atMs || !isOlder(known, atMs)) return undefined;
       return { ref, id, atMs: Math.max(atMs, known.atMs + 1) };
     };
-    await this.#change(ref, change, signal);
+    await this.#change(ref, change, signal, owner);
   }
 
   /** Leads nowhere if it leads to another image since an earlier time: this one is not there, and is what it means. */
@@ -208,6 +217,7 @@ export class StoredImages {
     ref: string,
     change: (known: Dated | undefined) => Named | undefined,
     signal: AbortSignal,
+    owner?: string,
   ): Promise<boolean> {
     const path = pathOfName(this.#keys, ref);
     for (let n = 0; n < ATTEMPTS; n++) {
@@ -215,20 +225,23 @@ export class StoredImages {
       const next = change(found?.name && { ...found.name, agoMs: found.agoMs });
       if (next === undefined) return false;
       const sealed = sealName(this.#keys, next);
-      if (await this.#put(path, found, sealed, signal)) return true;
+      if (await this.#put({ path, sealed, owner }, found, signal)) return true;
     }
     throw damaged(`${path} changes too often`);
   }
 
   /** False: another host was faster. */
   async #put(
-    path: string,
+    {
+      path,
+      sealed,
+      owner,
+    }: { readonly path: string; readonly sealed: Buffer; readonly owner: string | undefined },
     found: FoundName | undefined,
-    sealed: Buffer,
     signal: AbortSignal,
   ): Promise<boolean> {
     if (found === undefined) {
-      await this.#use.admitName(signal);
+      await this.#use.admitName(path, owner, signal);
       const isPut = await this.#bucket.putNew(path, sealed, signal);
       if (isPut) this.#use.addName();
       return isPut;

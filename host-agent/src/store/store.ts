@@ -15,7 +15,7 @@ import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
 
 /** Three times what a daemon with everything opens: a few bytes for each in every transaction. */
-const MAX_TABLES = 128;
+export const MAX_TABLES = 128;
 /** lmdb does not report the end of a failed transaction, so closing waits at most this long. */
 const CLOSE_WAIT_MS = 5000;
 const META_TABLE = 'meta';

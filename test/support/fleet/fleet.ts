@@ -14,6 +14,7 @@ import {
   FleetSeal,
   HostConnections,
   type IdentityRecord,
+  type KeysOfRecord,
   KubeClient,
   KubernetesCatalogue,
   NodeAgent,
@@ -155,7 +156,9 @@ export class Fleet {
       new SharedKeys({
         ...{ client, seal, namespace: this.namespace, log: this.log },
         ...{ keys: options.sharedKeys, maxKeys: options.maxKeys },
+        records: daemon.store.table<KeysOfRecord>('fleet_host'),
       });
+    await sharedKeys?.restore();
     sharedKeys?.start();
     const cordons = openCordons(agent, { store: daemon.store, sandboxes: daemon.manager }, this.log);
     const podRecords = daemon.store.table<PodRecord>(PODS_TABLE);
@@ -191,6 +194,7 @@ export class Fleet {
       isAwaited = token === undefined && bootstrapToken === undefined,
     } = options;
     if (isAwaited) await agent.joined();
+    if (isAwaited) await until(() => options.sharedKeys?.isAwaiting !== true, 'the keys of the fleet');
     const crash = async (): Promise<void> => {
       await e2b?.close();
       await stop();

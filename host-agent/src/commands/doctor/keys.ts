@@ -37,7 +37,11 @@ export function checkNone(lostMark: string | undefined, config: Config): Finding
       `restore the registry from a backup; or ${CREATE_KEY}`,
     );
   if (!needsKeys(config))
-    return ok('keys', `none: every client of ${formatListen(config.listen)} has full access`);
+    return ok(
+      'keys',
+      `none: every client of ${formatListen(config.listen)} has full access` +
+        (config.fleet === undefined ? '' : ' unless the fleet has keys'),
+    );
   return config.requiresKeys
     ? warning('keys', 'none, and require_keys is set: no client is accepted', CREATE_KEY)
     : warning('keys', 'none: no client is accepted until the fleet has one', CREATE_KEY);

@@ -15,13 +15,15 @@ const RETRY_MS = 5000;
 /** Key of the record of whose keys the registry has. */
 const OF = 'keys';
 
-export type KeysOfRecord = { readonly id: string };
+/** `isListed`: the registry has all that a list of them had, if there were any. Earlier versions did not note it. */
+export type KeysOfRecord = { readonly id: string; readonly isListed?: true };
 
 export type SharedKeysOptions = {
   readonly client: KubeClient;
   readonly seal: FleetSeal;
   readonly namespace: string;
-  readonly keys: Pick<KeyRegistry, 'setShared'>;
+  readonly keys: Pick<KeyRegistry, 'setShared' | 'awaitShared' | 'requireKeys'>;
+  readonly records: Table<KeysOfRecord>;
   readonly log: Logger;
   readonly maxKeys?: number | undefined;
   readonly retryMs?: number;
@@ -33,6 +35,8 @@ export class SharedKeys {
   /** By the name of the object. */
   #keys = new Map<string, KeyRecord>();
   readonly #complaints: Complaints;
+  readonly #id: string;
+  #hasUnread = false;
   #writing: Promise<void> = Promise.resolve();
   #isWriting = false;
   #isChanged = false;
@@ -41,7 +45,8 @@ export class SharedKeys {
 
   constructor(options: SharedKeysOptions) {
     this.#options = options;
-    const { client, namespace, log } = options;
+    const { client, namespace, seal, log } = options;
+    this.#id = seal.make('key', namespace);
     this.#complaints = new Complaints(log, 'a key of the fleet is not accepted');
     this.#watch = new Watch({
       ...{ client, log, path: keysPath(namespace), query: { labelSelector: KEY_LABEL } },
@@ -51,13 +56,19 @@ export class SharedKeys {
     });
   }
 
-  /** Before clients come: a host that was of another fleet takes the keys of that one no more. */
-  async forgetOthers(records: Table<KeysOfRecord>): Promise<void> {
-    const { seal, namespace, keys } = this.#options;
-    const id = seal.make('key', namespace);
-    if (records.get(OF)?.id === id) return;
-    await keys.setShared([]);
-    await records.put(OF, { id });
+  /**
+   * Before clients come: a host that was of another fleet takes the keys of that one no more. Until it has heard of all
+   * keys once, it takes no client that it does not know.
+   */
+  async restore(): Promise<void> {
+    const { records, keys, log } = this.#options;
+    const known = records.get(OF);
+    if (known?.id !== this.#id) {
+      await keys.setShared([]);
+      await records.put(OF, { id: this.#id });
+    } else if (known.isListed) return;
+    keys.awaitShared();
+    log.warn('only keys of this host are accepted until the API server has listed those of the fleet');
   }
 
   start(): void {
@@ -74,8 +85,21 @@ export class SharedKeys {
   #read(object: unknown): KeyObject | undefined {
     const read = readKeyObject(object, this.#options.seal);
     if (!('problem' in read)) return read;
+    this.#closeForUnread();
     this.#complaints.add({ configMap: nameOf(object), reason: read.problem });
     return undefined;
+  }
+
+  /** The fleet may have keys that this host cannot use, because its secret or its version is another. */
+  #closeForUnread(): void {
+    const { keys, records, log } = this.#options;
+    if (this.#hasUnread) return;
+    this.#hasUnread = true;
+    keys.requireKeys();
+    // The next daemon may start without the API server.
+    records
+      .put(OF, { id: this.#id })
+      .catch((err: unknown) => log.warn({ err }, 'cannot note that the fleet may have other keys'));
   }
 
   #change(isPut: boolean, object: unknown): void {
@@ -98,7 +122,7 @@ export class SharedKeys {
   }
 
   async #write(): Promise<void> {
-    const { keys, log, maxKeys = MAX_KEYS, retryMs = RETRY_MS } = this.#options;
+    const { keys, records, log, maxKeys = MAX_KEYS, retryMs = RETRY_MS } = this.#options;
     this.#isWriting = true;
     try {
       while (this.#isChanged && !this.#isClosed) {
@@ -107,6 +131,8 @@ export class SharedKeys {
         if (all.length > maxKeys)
           log.error(`the fleet has more than ${maxKeys} keys; the others are not accepted`);
         await keys.setShared(all.slice(0, maxKeys));
+        if (this.#hasUnread || records.get(OF)?.isListed) continue;
+        await records.put(OF, { id: this.#id, isListed: true });
       }
     } catch (error) {
       log.error({ reason: toError(error).message }, 'cannot keep the keys of the fleet; trying again');

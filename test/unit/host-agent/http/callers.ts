@@ -14,6 +14,7 @@ export function keysOf(found: Record<string, Found> = { good: { state: 'valid', 
     find: (text) => found[text] ?? { state: 'unknown' },
     noteUse: async (...args) => void uses.push(args),
     isStillValid: () => true,
+    assertDecided: () => undefined,
   };
   return { keys, uses };
 }

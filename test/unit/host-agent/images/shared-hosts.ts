@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
 import type { Test } from 'tap';
 import { startS3 } from '../../../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
@@ -27,6 +28,7 @@ export async function start(t: Test, world: World) {
     sharedIdleMs?: number;
     sharedMaxBytes?: number;
     sharedRetryMs?: number;
+    log?: Logger;
     allowedDirs?: readonly string[];
   };
   const open = async (limits: Limits = {}, dataDir = world.path('data')) => {

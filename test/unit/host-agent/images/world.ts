@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { type ImageDepot, type Images, openImages } from '../../../../host-agent/src/images/index.ts';
 import { type Faults, NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
@@ -150,6 +150,7 @@ export class World {
       depot,
       sharedMaxBytes = 0,
       sharedRetryMs,
+      log = pino({ level: 'silent' }),
       ...limits
     }: {
       faults?: Faults;
@@ -164,6 +165,7 @@ export class World {
       depot?: ImageDepot;
       sharedMaxBytes?: number;
       sharedRetryMs?: number;
+      log?: Logger;
     } = {},
   ) {
     mkdirSync(dataDir, { recursive: true });
@@ -182,7 +184,7 @@ export class World {
       },
       ...limits,
       faults,
-      log: pino({ level: 'silent' }),
+      log,
     });
     return Object.assign(images, {
       close: async () => {

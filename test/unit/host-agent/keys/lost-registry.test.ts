@@ -38,7 +38,7 @@ async function start<T>(
     const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line)) });
     const keys = new KeyRegistry(store, options);
     await keys.ensureMark();
-    warnOfNoKeys({ listen: LISTEN, requiresKeys: options?.isRequired === true }, keys, log);
+    warnOfNoKeys({ listen: LISTEN, requiresKeys: options?.isRequired === true, fleet: undefined }, keys, log);
     const authenticator = new Authenticator(keys, log);
     const isLetIn = (key?: string) =>
       authenticator

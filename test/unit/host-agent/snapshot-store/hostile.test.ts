@@ -91,7 +91,7 @@ t.test('garbage, and objects larger than any of ours, stop nothing', async (t) =
   for (const [n, sizeBytes] of [10, 20_000, 9 * MIB].entries()) {
     const atMs = startMs + 2 * n;
     const body = randomBytes(sizeBytes);
-    await store.images.name('app:1', image, atMs, signal);
+    await store.images.name('app:1', { id: image, atMs }, signal);
     const [own = ''] = [...s3.objects.keys()].filter((key) => key.includes('/names/'));
     put(own.slice(settings.prefix.length + 1), body);
     put(`deleted/${id}`, body);
@@ -99,7 +99,7 @@ t.test('garbage, and objects larger than any of ours, stop nothing', async (t) =
     const { problems, images } = await collector.collect(signal);
     t.same([problems.length, images], [1, 1], `${sizeBytes} bytes`);
     await t.rejects(store.images.find('app:1', signal), { code: 'internal' });
-    await store.images.name('app:1', image, atMs + 1, signal);
+    await store.images.name('app:1', { id: image, atMs: atMs + 1 }, signal);
     t.equal((await store.images.find('app:1', signal))?.id, image, 'the next pull mends it');
     put(`claims/sbx_0000000000000/${'a'.repeat(32)}`, body);
     const damaged = { code: 'internal', details: { stage: 'store' } };
@@ -107,7 +107,7 @@ t.test('garbage, and objects larger than any of ours, stop nothing', async (t) =
     put('names/other', body);
     t.equal((await collector.collect(signal)).problems.length, 1);
     s3.age(31 * 24 * 3_600_000);
-    await store.images.name('app:1', image, atMs + 1.5, signal);
+    await store.images.name('app:1', { id: image, atMs: atMs + 1.5 }, signal);
     await collector.collect(signal);
     t.notOk(s3.objects.has(`${settings.prefix}/names/other`), 'after a month it is removed');
     t.notOk(s3.objects.has(`${settings.prefix}/deleted/${id}`));

@@ -1,5 +1,6 @@
 // What is counted of a tenant's chunks, where uploads end meanwhile and the bucket fails.
 import t from 'tap';
+import { ImageShares } from '../../../../host-agent/src/snapshot-store/image-shares.ts';
 import { ImageUse } from '../../../../host-agent/src/snapshot-store/image-use.ts';
 import type { Bucket } from '../../../../host-agent/src/snapshot-store/s3/bucket.ts';
 import { StoreKeys } from '../../../../host-agent/src/snapshot-store/store-keys.ts';
@@ -57,24 +58,34 @@ t.test('images and their names have a number, and bytes of each kind count', asy
         yield Array.from({ length: Math.min(1000, objects - n) }, () => ({ sizeBytes: 10 }));
     },
   } as unknown as Bucket;
-  const open = () => new ImageUse(new StoredUse(bucket), new StoreKeys(Buffer.alloc(32, 1)));
-  t.match(await open().admitImage(40, 100, signal), { max: 80 });
-  await t.rejects(open().admitImage(41, 100, signal), {
+  const open = () => {
+    const [use, keys] = [new StoredUse(bucket), new StoreKeys(Buffer.alloc(32, 1))];
+    return new ImageUse(use, keys, new ImageShares(bucket, keys, use));
+  };
+  const image = (sizeBytes: number) => ({ id: '', sizeBytes, owner: undefined });
+  t.match(await open().admitImage(image(40), 100, signal), { max: 80 });
+  await t.rejects(open().admitImage(image(41), 100, signal), {
     code: 'forbidden',
     message: /take 101 bytes, and may take 100/,
   });
-  t.equal(await open().admitImage(41, 0, signal), undefined, 'no limit');
-  await open().admitName(signal);
+  t.equal(await open().admitImage(image(41), 0, signal), undefined, 'no limit');
+  await open().admitName('', undefined, signal);
   // What this host adds counts before the next list.
   const use = open();
-  await use.admitImage(40, 100, signal);
+  await use.admitImage(image(40), 100, signal);
   use.addImage('x'.repeat(10));
-  await t.rejects(use.admitImage(40, 100, signal), { code: 'forbidden' });
+  await t.rejects(use.admitImage(image(40), 100, signal), { code: 'forbidden' });
   counts['images/'] = 20_000;
-  await t.rejects(open().admitImage(1, 0, signal), { code: 'forbidden', message: /20000 images or more/ });
+  await t.rejects(open().admitImage(image(1), 0, signal), {
+    code: 'forbidden',
+    message: /20000 images or more/,
+  });
   counts['names/'] = 49_999;
   const last = open();
-  await last.admitName(signal);
+  await last.admitName('', undefined, signal);
   last.addName();
-  await t.rejects(last.admitName(signal), { code: 'forbidden', message: /50000 names of images or more/ });
+  await t.rejects(last.admitName('', undefined, signal), {
+    code: 'forbidden',
+    message: /50000 names of images or more/,
+  });
 });

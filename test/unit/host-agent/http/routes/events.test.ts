@@ -202,6 +202,7 @@ function appWith(journal: FakeJournal, tenant?: string) {
       }),
       noteUse: async () => undefined,
       isStillValid: () => true,
+      assertDecided: () => undefined,
     },
     pino({ level: 'silent' }),
   );
