@@ -72,7 +72,7 @@ test-native: build ## run the guest's C and C++ under the address and undefined-
 	@scripts/build-sanitized.sh
 	@$(AS_ROOT) $(NODE) scripts/test.ts native
 
-test-http: setup-tests ## run tests of the REST interface without guests
+test-http: setup-tests build ## run tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
 test-store: setup-tests ## run the tests of the snapshot store against a real S3 server (S3=http://key:secret@host:port/bucket)

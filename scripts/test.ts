@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { BUNDLES } from '../test/support/bundle.ts';
 import { SHARED_TEMPLATES } from '../test/support/shared-templates.ts';
 import { TIME_SCALE } from '../test/support/time-scale.ts';
 
@@ -75,7 +76,10 @@ if (names.length === 0 || names.some((name) => !Object.hasOwn(SUITES, name))) {
 
 /** Shared compile cache: a quarter of a short file's cost is compiling what all files load. */
 const compiled = mkdtempSync(join(tmpdir(), 'sandboxd-compiled-'));
-process.on('exit', () => rmSync(compiled, { recursive: true, force: true }));
+const bundles = mkdtempSync(join(tmpdir(), 'sandboxd-bundles-'));
+process.on('exit', () => {
+  for (const each of [compiled, bundles]) rmSync(each, { recursive: true, force: true });
+});
 
 const sum = { passed: 0, failed: 0, skipped: 0 };
 for (const name of names) {
@@ -193,7 +197,13 @@ function runProgram(
 ): Promise<number | string> {
   const child = spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_COMPILE_CACHE: compiled, ...env, TAP_TIMEOUT: String(timeoutS) },
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: compiled,
+      [BUNDLES]: bundles,
+      ...env,
+      TAP_TIMEOUT: String(timeoutS),
+    },
   });
   let isTooLate = false;
   const timer = setTimeout(

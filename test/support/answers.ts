@@ -1,11 +1,13 @@
 // Validates every JSON response against the OpenAPI document.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import {
   type JsonSchema,
+  type OpenApiDocument,
   ROUTES,
   type Route,
   type RouteName,
   type Routes,
-  toOpenApi,
   toPathPattern,
   toTemplate,
 } from '@sandboxd/api';
@@ -22,7 +24,10 @@ export type AnswerOf<N extends RouteName> = [JsonOf<Routes[N]['answers'][number]
   ? undefined
   : JsonOf<Routes[N]['answers'][number]>;
 
-const document = toOpenApi();
+/** As generated, which takes 0.2 s; test/http/description.test.ts compares it with the one that is served. */
+const document = JSON.parse(
+  readFileSync(resolve(import.meta.dirname, '../../docs/openapi.json'), 'utf8'),
+) as OpenApiDocument;
 const ajv = new Ajv2020({ strict: false, unicodeRegExp: false, allErrors: true });
 addFormats.default(ajv);
 ajv.addFormat('int64', true);
