@@ -27,7 +27,7 @@ type Suite = {
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  unit: { jobs: isSoak() ? 1 : 2, fileTimeoutS: isSoak() ? 3600 : 300, isShownLive: isSoak() },
+  unit: { jobs: isSoak() ? 1 : 3, fileTimeoutS: isSoak() ? 3600 : 300, isShownLive: isSoak() },
   // Runs the guest's C and C++ in separate processes, built to report each invalid memory access.
   native: {
     jobs: 2,
@@ -36,8 +36,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
     folders: ['native', 'unit/guest-agent'],
     env: sanitizerEnv,
   },
-  contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
-  http: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  contract: { jobs: 3, fileTimeoutS: 300, isShownLive: false },
+  http: { jobs: 3, fileTimeoutS: 300, isShownLive: false },
   // The Debian package, in a Debian tree.
   package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {
