@@ -143,7 +143,7 @@ bench-fleet: setup-tests ## measure what a gateway adds to creates and execs
 
 soak: setup-tests test-images ## run thousands of operations, then HOURS (1) of load with faults, and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts unit vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts unit http vm
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/soak/many-sandboxes.test.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts
 	@$(MAKE) --no-print-directory soak-load
