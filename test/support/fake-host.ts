@@ -43,11 +43,12 @@ export function makeFakeHost<Knobs>(
     { level: 'debug' },
     { write: (line: string) => void logLines.push(JSON.parse(line)) },
   );
+  const bundle = bundleProgram(main);
   mkdirSync(runDir);
   for (const file of ['kernel', 'initramfs', 'root']) writeFileSync(join(dir, file), file);
   writeFileSync(
     program,
-    `#!/bin/bash\nexport ${variable}='${knobsPath}'\nexec -a ${name} '${process.execPath}' '${bundleProgram(main)}' "$@"\n`,
+    `#!/bin/bash\nexport ${variable}='${knobsPath}'\nexec -a ${name} '${process.execPath}' '${bundle}' "$@"\n`,
     { mode: 0o755 },
   );
   let knobs = usual;
