@@ -72,7 +72,7 @@ test-native: build ## run the guest's C and C++ under the address and undefined-
 	@scripts/build-sanitized.sh
 	@$(AS_ROOT) $(NODE) scripts/test.ts native
 
-test-http: setup-tests ## run tests of the REST interface without guests
+test-http: setup-tests build ## run tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
 test-store: setup-tests ## run the tests of the snapshot store against a real S3 server (S3=http://key:secret@host:port/bucket)
@@ -143,7 +143,7 @@ bench-fleet: setup-tests ## measure what a gateway adds to creates and execs
 
 soak: setup-tests test-images ## run thousands of operations, then HOURS (1) of load with faults, and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts unit vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts unit http vm
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/soak/many-sandboxes.test.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts
 	@$(MAKE) --no-print-directory soak-load

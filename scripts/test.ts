@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { BUNDLES } from '../test/support/bundle.ts';
 import { SHARED_TEMPLATES } from '../test/support/shared-templates.ts';
 import { TIME_SCALE } from '../test/support/time-scale.ts';
 
@@ -26,7 +27,7 @@ type Suite = {
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
-  unit: { jobs: isSoak() ? 1 : 2, fileTimeoutS: isSoak() ? 3600 : 300, isShownLive: isSoak() },
+  unit: { jobs: isSoak() ? 1 : 3, fileTimeoutS: isSoak() ? 3600 : 300, isShownLive: isSoak() },
   // Runs the guest's C and C++ in separate processes, built to report each invalid memory access.
   native: {
     jobs: 2,
@@ -35,8 +36,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
     folders: ['native', 'unit/guest-agent'],
     env: sanitizerEnv,
   },
-  contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
-  http: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  contract: { jobs: 3, fileTimeoutS: 300, isShownLive: false },
+  http: { jobs: 3, fileTimeoutS: 300, isShownLive: false },
   // The Debian package, in a Debian tree.
   package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {
@@ -75,7 +76,10 @@ if (names.length === 0 || names.some((name) => !Object.hasOwn(SUITES, name))) {
 
 /** Shared compile cache: a quarter of a short file's cost is compiling what all files load. */
 const compiled = mkdtempSync(join(tmpdir(), 'sandboxd-compiled-'));
-process.on('exit', () => rmSync(compiled, { recursive: true, force: true }));
+const bundles = mkdtempSync(join(tmpdir(), 'sandboxd-bundles-'));
+process.on('exit', () => {
+  for (const each of [compiled, bundles]) rmSync(each, { recursive: true, force: true });
+});
 
 const sum = { passed: 0, failed: 0, skipped: 0 };
 for (const name of names) {
@@ -193,7 +197,13 @@ function runProgram(
 ): Promise<number | string> {
   const child = spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, NODE_COMPILE_CACHE: compiled, ...env, TAP_TIMEOUT: String(timeoutS) },
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: compiled,
+      [BUNDLES]: bundles,
+      ...env,
+      TAP_TIMEOUT: String(timeoutS),
+    },
   });
   let isTooLate = false;
   const timer = setTimeout(

@@ -1,5 +1,7 @@
 // What the interface says of itself: the document, its examples, the page.
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { ROUTES, type Route } from '@sandboxd/api';
 import t from 'tap';
 import { OPERATOR } from '../../host-agent/src/keys/index.ts';
@@ -17,6 +19,8 @@ t.test('the document that is served is valid, and the one in docs', async (t) =>
   const text = await response.text();
   t.match(response.headers.get('content-type'), /^application\/json/);
   t.same(await lintDocument(text), []);
+  const written = readFileSync(resolve(import.meta.dirname, '../../docs/openapi.json'), 'utf8');
+  t.equal(text, JSON.stringify(JSON.parse(written)), 'scripts/interface-document.ts writes it');
   const operations = Object.values<object>(JSON.parse(text).paths).flatMap((path) => Object.values(path));
   t.same(operations.map(({ operationId }) => operationId).sort(), routes.map(([name]) => name).sort());
 });

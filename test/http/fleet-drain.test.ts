@@ -1,6 +1,6 @@
 // `sandboxd drain` on a host of a fleet: it cordons the node of the host, which `kubectl` sees and may undo.
 import { spawn } from 'node:child_process';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { CORDON_TABLE } from '../../host-agent/src/app/open-fleet.ts';
 import { askCordon, type CordonRecord, readCordon } from '../../host-agent/src/fleet/index.ts';
@@ -8,13 +8,12 @@ import { Store } from '../../host-agent/src/store/store.ts';
 import { runCommand } from '../support/command.ts';
 import { ask, type Fleet, type FleetHost } from '../support/fleet/fleet.ts';
 import { startMovingFleet } from '../support/fleet/moves.ts';
+import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import { makeHome } from '../support/memory-host/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(300_000));
-
-const PROGRAM = resolve(import.meta.dirname, '../../host-agent/src/main.ts');
 
 const podsOf = (fleet: Fleet) => fleet.api.objects.list('pods');
 const isCordoned = (fleet: Fleet, name: string): boolean =>
@@ -31,7 +30,7 @@ function startDrain({ daemon, name }: FleetHost, words: readonly string[] = []) 
     SANDBOXD_SNAPSHOT_STORE_CREDENTIALS_FILE: '/credentials',
     ...{ SANDBOXD_JOIN: '/kubeconfig', SANDBOXD_JOIN_NAME: name, SANDBOXD_FLEET_SECRET_FILE: '/secret' },
   };
-  const child = spawn(process.execPath, [PROGRAM, 'drain', ...words], { env });
+  const child = spawn(DAEMON_PROGRAM, ['drain', ...words], { env });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (bytes) => {
     stdout += bytes;

@@ -1,8 +1,9 @@
-// The command `sandbox` as a user starts it, from its source or from another path.
+// The command `sandbox` as a user starts it.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
+import { bundleProgram } from './bundle.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../../client/src/command/program.ts');
+const PROGRAM = bundleProgram(resolve(import.meta.dirname, '../../client/src/command/program.ts'));
 
 /** The program and its first arguments. */
 export const COMMAND: readonly string[] = [process.execPath, PROGRAM];

@@ -13,13 +13,14 @@ import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import type { ColdBootOptions, VmmIdentity, VmPaths } from '../../host-agent/src/engines/engine.ts';
+import { bundleProgram } from './bundle.ts';
 
 const MEMORY_MIB = 4;
 /** Memory size of each guest. */
 export const MEMORY_BYTES = MEMORY_MIB * 2 ** 20;
 
 type FakeProgram<Knobs> = {
-  /** Its source. */
+  /** Its source, which runs as a bundle. */
   readonly main: string;
   /** The process must look like the real one, whose first argument is its name. */
   readonly name: string;
@@ -42,12 +43,12 @@ export function makeFakeHost<Knobs>(
     { level: 'debug' },
     { write: (line: string) => void logLines.push(JSON.parse(line)) },
   );
+  const bundle = bundleProgram(main);
   mkdirSync(runDir);
   for (const file of ['kernel', 'initramfs', 'root']) writeFileSync(join(dir, file), file);
-  const environment = `${variable}='${knobsPath}' NODE_COMPILE_CACHE='${join(dir, 'cache')}'`;
   writeFileSync(
     program,
-    `#!/bin/bash\nexport ${environment}\nexec -a ${name} '${process.execPath}' '${main}' "$@"\n`,
+    `#!/bin/bash\nexport ${variable}='${knobsPath}'\nexec -a ${name} '${process.execPath}' '${bundle}' "$@"\n`,
     { mode: 0o755 },
   );
   let knobs = usual;

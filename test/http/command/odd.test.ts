@@ -277,7 +277,10 @@ t.test('an unexpected error is one line, and with SANDBOXD_DEBUG also its stack'
   t.match(short, { code: 1, stdout: '', stderr: ONE_LINE });
   t.match(short.stderr, /^sandbox: unexpected TypeError: .*; SANDBOXD_DEBUG=1 shows where it came from\n$/);
   const long = await runCommand(['ps'], { ...env, SANDBOXD_DEBUG: '1' });
-  t.match(long.stderr, /^sandbox: unexpected TypeError: [^\n]*\nTypeError: [^\n]*\n +at [^\n]*requests\.ts/);
+  t.match(
+    long.stderr,
+    /^sandbox: unexpected TypeError: [^\n]*\nTypeError: [^\n]*\n +at [^\n]*Requests\.list/,
+  );
   body = JSON.stringify({ profiles: ['日本', 'e\u0301x', 'base'], images: [] });
   const table = [
     'NAME   KIND      DIGEST   SIZE',

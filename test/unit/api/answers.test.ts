@@ -1,6 +1,8 @@
 // The tests' own clients: an answer that the table of routes does not have fails whoever asked.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { toOpenApi } from '@sandboxd/api';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { serveCat } from '../../http/cat.ts';
 import { makeApp, UNKNOWN_ID } from '../../http/support.ts';
@@ -26,6 +28,24 @@ const SANDBOX = {
   profile: 'base',
   workdir: '/x',
 };
+
+/** All schemas of a part of the document. */
+function schemasOf(part: unknown): object[] {
+  if (typeof part !== 'object' || part === null) return [];
+  return Object.entries(part).flatMap(([key, value]) =>
+    key === 'schema' ? [value as object] : schemasOf(value),
+  );
+}
+
+t.test('all schemas of the document are valid, which no answer is checked for', (t) => {
+  const document = toOpenApi();
+  const ajv = new Ajv2020({ strict: false });
+  const all = [...Object.values(document.components.schemas), ...schemasOf(document.paths)];
+  t.ok(all.length > 200);
+  for (const schema of all) t.equal(ajv.validateSchema(schema), true, JSON.stringify(schema));
+  t.equal(ajv.validateSchema({ anyOf: [{ type: 'strin' }] }), false, 'another would be found');
+  t.end();
+});
 
 t.test('status, fields and values are those of the table', (t) => {
   checkAnswer('GET', `/sandboxes/${ID}`, 200, SANDBOX);

@@ -3,16 +3,16 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Sealer } from '../../../../host-agent/src/lib/seal.ts';
 import { markSealKey, SecretSources, SecretStore } from '../../../../host-agent/src/secrets/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
+import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(300_000));
-const PROGRAM = join(resolve(import.meta.dirname, '../../../..'), 'host-agent/src/main.ts');
 const VALUE = 'ghp_an-example-of-a-value';
 
 async function makeDir(t: Test): Promise<string> {
@@ -23,8 +23,8 @@ async function makeDir(t: Test): Promise<string> {
 
 function run(dir: string, words: readonly string[], input = '') {
   return new Promise<{ code: number; stdout: string; stderr: string }>((settle) => {
-    const all = [PROGRAM, 'secrets', ...words, '--data-dir', dir];
-    const child = execFile(process.execPath, all, (error, stdout, stderr) =>
+    const all = ['secrets', ...words, '--data-dir', dir];
+    const child = execFile(DAEMON_PROGRAM, all, (error, stdout, stderr) =>
       settle({ code: Number(error?.code ?? 0), stdout, stderr }),
     );
     child.stdin?.on('error', () => undefined);

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../host-agent/src/commands/doctor/host.ts';
@@ -11,10 +11,10 @@ import { checkVisibility } from '../../../../host-agent/src/commands/keys/index.
 import { loadConfig } from '../../../../host-agent/src/config/index.ts';
 import { KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
+import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(120_000));
-const PROGRAM = join(resolve(import.meta.dirname, '../../../..'), 'host-agent/src/main.ts');
 
 async function makeDir(t: Test): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'wide-'));
@@ -24,7 +24,7 @@ async function makeDir(t: Test): Promise<string> {
 
 const run = (dir: string, ...words: string[]) =>
   new Promise<{ code: number; stdout: string; stderr: string }>((settle) => {
-    execFile(process.execPath, [PROGRAM, ...words, '--data-dir', dir], (error, stdout, stderr) =>
+    execFile(DAEMON_PROGRAM, [...words, '--data-dir', dir], (error, stdout, stderr) =>
       settle({ code: Number(error?.code ?? 0), stdout, stderr }),
     );
   });
