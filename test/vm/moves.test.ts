@@ -10,7 +10,7 @@ import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startFleet } from '../support/fleet/fleet.ts';
 import { DAEMON_PROGRAM, readRecordIds } from '../support/leftovers.ts';
 import { startS3 } from '../support/s3/server.ts';
-import { makeStoreSettings } from '../support/s3/store.ts';
+import { makeStoreSettings, storeFlags } from '../support/s3/store.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -22,12 +22,8 @@ const WHO = 'cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id'
 /** Settings of a bucket. */
 async function prepareStore(t: Test) {
   const url = process.env.S3 ?? (await startS3(t)).url;
-  const { bucket, prefix, endpoint, keyFile = '', credentialsFile = '' } = makeStoreSettings(t, url);
-  const flags = [
-    ...['--snapshot-store', `s3://${bucket}/${prefix}`, '--snapshot-store-endpoint', endpoint.origin],
-    ...['--snapshot-store-key-file', keyFile, '--snapshot-store-credentials-file', credentialsFile],
-  ];
-  return { bucket, prefix, endpoint, flags };
+  const settings = makeStoreSettings(t, url);
+  return { ...settings, flags: storeFlags(settings) };
 }
 
 t.test('a sandbox leaves a drained host and goes on at another', { skip: PHASES }, async (t) => {
