@@ -42,6 +42,8 @@ export class Watch<T> {
   readonly #stop = new AbortController();
   readonly #first = Promise.withResolvers<void>();
   #isCurrent = false;
+  /** The last version: a watch that breaks goes on from there, since what is repeated would show what is gone once more. */
+  #seen: string | undefined;
   #done: Promise<void> | undefined;
 
   constructor(options: WatchOptions<T>) {
@@ -71,18 +73,17 @@ export class Watch<T> {
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const { log, path } = this.#options;
-    let from: string | undefined;
     let logged = { reason: '', atMs: 0 };
     for (let failures = 0; !signal.aborted; ) {
       try {
-        from ??= await this.#list();
+        this.#seen ??= await this.#list();
         this.#first.resolve();
-        from = await this.#follow(from);
+        await this.#follow(this.#seen);
         failures = 0;
         logged = { reason: '', atMs: 0 };
       } catch (error) {
         if (signal.aborted) break;
-        if (isRefusal(error, 410)) from = undefined;
+        if (isRefusal(error, 410)) this.#seen = undefined;
         else failures += 1;
         const { message: reason } = toError(error);
         const isNews = reason !== logged.reason || performance.now() - logged.atMs > LOG_AGAIN_MS;
@@ -97,7 +98,7 @@ export class Watch<T> {
     }
   }
 
-  /** Resolves with the version that the watch goes on from. */
+  /** Resolves with its version. */
   async #list(): Promise<string> {
     const { client, path, query = {}, read, onList } = this.#options;
     const { signal } = this.#stop;
@@ -115,8 +116,8 @@ export class Watch<T> {
     }
   }
 
-  /** Resolves with the last version seen, when the server ends the watch. */
-  async #follow(from: string): Promise<string> {
+  /** Resolves when the server ends the watch. */
+  async #follow(from: string): Promise<void> {
     const { client, path, query, onChange } = this.#options;
     const asked = {
       ...query,
@@ -127,15 +128,14 @@ export class Watch<T> {
     };
     const answer = await client.stream({ method: 'GET', path, query: asked }, this.#stop.signal);
     this.#isCurrent = true;
-    let last = from;
     for await (const line of readLines(answer)) {
       const { type, object } = watchEvent.parse(JSON.parse(line));
       if (type === 'ERROR') throw toWatchError(object);
-      last = version.parse(object).metadata.resourceVersion ?? last;
+      const { resourceVersion } = version.parse(object).metadata;
       if (type === 'ADDED' || type === 'MODIFIED') onChange('put', object);
       else if (type === 'DELETED') onChange('deleted', object);
+      this.#seen = resourceVersion ?? this.#seen;
     }
-    return last;
   }
 }
 

@@ -99,6 +99,34 @@ t.test('one large object makes the pages after it no smaller for good', async (t
   t.ok(limits.length < 60, `${limits.length} requests`);
 });
 
+t.test('a watch that breaks goes on behind what it has seen', async (t) => {
+  const event = (type: string, version: number): string =>
+    `${JSON.stringify({ type, object: { metadata: { resourceVersion: String(version) } } })}\n`;
+  const asked: string[] = [];
+  const seen: string[] = [];
+  const client = {
+    request: async () => ({ metadata: { resourceVersion: '1' }, items: [] }),
+    stream: async ({ query }: KubeRequest, signal: AbortSignal) => {
+      asked.push(String(query?.resourceVersion));
+      const answer = addAbortSignal(signal, new PassThrough());
+      if (asked.length > 1) return answer;
+      answer.write(`${event('ADDED', 2)}${event('DELETED', 3)}${event('BOOKMARK', 7)}`);
+      void until(() => seen.length === 2).then(() => answer.destroy(new Error('the connection broke')));
+      return answer;
+    },
+  };
+  const watch = new Watch<number>({
+    ...{ path: '/things', log: pino({ level: 'silent' }), onList: () => undefined },
+    ...{ client: client as unknown as KubeClient, read: () => undefined },
+    onChange: (change) => seen.push(change),
+  });
+  t.teardown(() => watch.close());
+  watch.start();
+  await until(() => asked.length === 2, 'it asks again');
+  t.same(seen, ['put', 'deleted']);
+  t.same(asked, ['1', '7']);
+});
+
 t.test('an event whose JSON is many times its object arrives, and the next one', async (t) => {
   const event = (n: number, text: string): string =>
     `${JSON.stringify({ type: 'ADDED', object: { metadata: {}, n, text } }).replaceAll('<', '\\u003c')}\n`;
