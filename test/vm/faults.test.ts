@@ -15,7 +15,7 @@ import {
 } from '../support/daemon.ts';
 import { clockSkewS, NOW } from '../support/guest-clock.ts';
 import { findViolations, listHoldings } from '../support/invariants.ts';
-import { ownTemplate } from '../support/templates.ts';
+import { untilOwnTemplate } from '../support/templates.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 
@@ -27,7 +27,7 @@ const options = { onExit: 'keep', faultsPath } as const;
 let daemon = await spawnDaemon(directories, options);
 const bystander = await daemon.api.create({ memory_mib: 128 });
 // What is made behind an answer would meet the faults.
-await ownTemplate(daemon, async () => daemon.api.delete((await daemon.api.create({ memory_mib: 128 })).id));
+await untilOwnTemplate(daemon, { memory_mib: 128 });
 const source = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${bystander.id}/snapshot`);
 
 const archive = await (await fetch(`${daemon.url}/snapshots/${source.id}/export`)).bytes();
