@@ -2,14 +2,11 @@
 // usage: node test/support/make-templates.ts
 import './network/own-network.ts';
 import { execFileSync } from 'node:child_process';
-import { readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { isChecksummed, readManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
+import { rm } from 'node:fs/promises';
 import { type Daemon, type Directories, makeDirectories, removeDirectories, spawnDaemon } from './daemon.ts';
 import { linkTemplates } from './shared-templates.ts';
-import { untilOwnTemplate } from './templates.ts';
-import { scaled, TIME_SCALE } from './time-scale.ts';
+import { untilOwnTemplate, untilSettled } from './templates.ts';
+import { TIME_SCALE } from './time-scale.ts';
 import { until } from './until.ts';
 
 /** What most tests create: the base profile in these sizes, and some with a network. */
@@ -67,18 +64,6 @@ async function makeWith(
   await untilOwnTemplate(daemon, { memory_mib });
   if (networked !== undefined)
     await untilOwnTemplate(daemon, { memory_mib, profile: networked, network: NETWORK });
-  await untilChecksummed(daemon.directories);
-}
-
-/** Otherwise each daemon of the run would compute them again. */
-async function untilChecksummed({ dataDir }: Directories): Promise<void> {
-  const root = join(dataDir, 'templates');
-  const isDone = async () => {
-    const manifests = await Promise.all((await readdir(root)).map((key) => readManifest(join(root, key))));
-    return manifests.every(isChecksummed);
-  };
-  // A template that is being replaced has no manifest.
-  for (const endAt = performance.now() + scaled(LIMIT_MS); !(await isDone().catch(() => false)); )
-    if (performance.now() > endAt) throw new Error('timed out waiting for the checksums of the templates');
-    else await sleep(50);
+  // Otherwise each daemon of the run would compute checksums.
+  await untilSettled(daemon);
 }
