@@ -98,7 +98,9 @@ t.test(
     t.teardown(() => removeDirectories(directories));
     const first = await spawnDaemon(directories, { onExit: 'keep' });
     t.teardown(() => first.end());
-    const sandbox = await first.api.create({ memory_mib: MEMORY_MIB, disk_bytes: MEMORY_MIB * MIB });
+    // A template of its disk's size would be made for nothing.
+    const options = { memory_mib: MEMORY_MIB, disk_bytes: MEMORY_MIB * MIB, boot_args: 'cold=1' };
+    const sandbox = await first.api.create(options);
     const [pid = 0] = await vmmPids(sandbox.id);
     const log = join(sandbox.workdir, 'vmm.log');
     const dir = await mkdtemp('/tmp/flood-');
