@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdDecompressSync } from 'node:zlib';
 import { BAKED_DATA_DIR, type Daemon } from '../support/daemon.ts';
+import { untilSettled } from '../support/templates.ts';
 import { until } from '../support/until.ts';
 import { makeLayoutOf, skopeo, World } from '../unit/host-agent/images/world.ts';
-import { untilSettled } from './settled.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;

@@ -1,6 +1,7 @@
 // A program: the daemon from its sources, with the faults of the file that TEST_FAULTS names. `sandboxd` itself has no
 // fault injection.
 import { appendFileSync, readFileSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { serve } from '../../host-agent/src/commands/serve.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
@@ -28,6 +29,8 @@ class FileFaults implements Faults {
     const [wanted, action, passes = '0'] = text.trim().split(/\s+/);
     if (wanted !== point || this.#passes++ < Number(passes)) return;
     if (action === 'error') throw new AppError('internal', `a fault was injected at ${point}`);
+    // Node writes its cache at a regular end; without it the next daemon compiles all sources again.
+    flushCompileCache();
     process.kill(process.pid, 'SIGKILL');
     // The signal is pending; no further action may occur.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);

@@ -1,4 +1,4 @@
-// A mixed load on a daemon that is killed with -9 at random moments (eight, or fifty with SOAK=1) and started again.
+// A mixed load on a daemon that is killed with -9 at random moments (five, or fifty with SOAK=1) and started again.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { leftovers, makeDirectories, removeDirectories, spawnDaemon } from '../s
 import { findViolations } from '../support/invariants.ts';
 import { scaled } from '../support/time-scale.ts';
 
-const KILLS = process.env.SOAK === '1' ? 50 : 8;
+const KILLS = process.env.SOAK === '1' ? 50 : 5;
 const WORKERS = 4;
 const MIN_LIFE_MS = 300;
 const MAX_LIFE_MS = scaled(4000);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { FAULT_POINTS, type FaultPoint } from '../../host-agent/src/lib/faults.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
-import { ownTemplate } from '../support/templates.ts';
+import { untilOwnTemplate } from '../support/templates.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(900_000));
@@ -19,7 +19,7 @@ t.teardown(async () => {
   await removeDirectories(directories);
 });
 const source = await daemon.api.create({ memory_mib: 128 });
-await ownTemplate(daemon, async () => daemon.api.delete((await daemon.api.create({ memory_mib: 128 })).id));
+await untilOwnTemplate(daemon, { memory_mib: 128 });
 
 type Answer = { readonly status: number; readonly text: string; readonly isReplayed: boolean };
 

@@ -13,8 +13,6 @@ import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
 const { api } = await startDaemon(t);
-/** For daemons that make one sandbox: a template would be made for nothing. */
-const BOOT = ['--template-disk-bytes', '0'];
 const COUNT = 'n=0; while :; do n=$((n+1)); echo line $n; done';
 
 /** The numbers of "line n" records, and whether each step that is not 1 has an event beside it. */
@@ -154,7 +152,7 @@ t.test('in a fork the service goes on, and is logged in a log of its own', async
 t.test('what ran when its daemon was killed has an end in the log of the next one', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
-  const daemon = await spawnDaemon(directories, { flags: BOOT });
+  const daemon = await spawnDaemon(directories);
   const { id } = await daemon.api.create();
   const running = daemon.api.exec(id, ['sh', '-c', 'echo begun; sleep 60']).catch(() => undefined);
   const before = new ServiceClient(daemon.api, id);
@@ -171,7 +169,7 @@ t.test('what ran when its daemon was killed has an end in the log of the next on
 t.test('a daemon killed in the middle of a flood has lost nothing that could be read before', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
-  const daemon = await spawnDaemon(directories, { flags: [...BOOT, '--sandbox-log-max-bytes', '256M'] });
+  const daemon = await spawnDaemon(directories, { flags: ['--sandbox-log-max-bytes', '256M'] });
   const { id } = await daemon.api.create({ service: { cmd: ['sh', '-c', COUNT] } });
   const before = new ServiceClient(daemon.api, id);
   await before.logged('line 3000\n');
@@ -207,7 +205,7 @@ t.test('a daemon killed in the middle of a flood has lost nothing that could be 
 
 t.test('rotation drops the oldest and says so; old logs go when their time is over', async (t) => {
   const { api } = await startDaemon(t, {
-    flags: [...BOOT, '--sandbox-log-max-bytes', '1M', '--sandbox-log-retention-s', '0'],
+    flags: ['--sandbox-log-max-bytes', '1M', '--sandbox-log-retention-s', '0'],
   });
   const { id } = await api.create();
   const client = new ServiceClient(api, id);

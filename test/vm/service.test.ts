@@ -248,7 +248,7 @@ t.test(
 
 t.test('a reader does not hold up the daemon’s end', async (t) => {
   // Nor would requests be given up before the test is.
-  const flags = ['--template-disk-bytes', '0', '--drain-timeout-s', '3600'];
+  const flags = ['--drain-timeout-s', '3600'];
   const other = await startDaemon(t, { flags });
   const created = await other.api.create({ service: { cmd: ['sleep', '1000'] } });
   const response = await other.api.fetch(`/sandboxes/${created.id}/service/logs`);

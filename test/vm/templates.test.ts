@@ -15,6 +15,7 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
+import { untilOwnTemplate } from '../support/templates.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { listVmms } from '../support/vmms.ts';
@@ -89,8 +90,10 @@ t.test('the budget holds, least recently used first out; 0 boots everything', as
 });
 
 t.test('one child that dies takes all of its fork with it', async (t) => {
-  const daemon = await startDaemon(t, { templates: 'own' });
+  const daemon = await startDaemon(t);
   const { api, directories } = daemon;
+  // The VMM of one in the making would be taken for a child's.
+  await untilOwnTemplate(daemon, { memory_mib: 256 });
   const source = await api.create({ memory_mib: 256 });
   const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${source.id}/snapshot`);
   /** Resolves with the error, or with the forks if all were there before the kill. */

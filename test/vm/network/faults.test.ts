@@ -10,7 +10,7 @@ import { leftovers, makeDirectories, removeDirectories, spawnDaemon } from '../.
 import { openInternet } from '../../support/internet/index.ts';
 import { findViolations, listHoldings } from '../../support/invariants.ts';
 import { findNetworkViolations } from '../../support/network/violations.ts';
-import { ownTemplate } from '../../support/templates.ts';
+import { untilOwnTemplate } from '../../support/templates.ts';
 import { scaled } from '../../support/time-scale.ts';
 import { until } from '../../support/until.ts';
 
@@ -77,7 +77,7 @@ visitor.stdout?.setEncoding('latin1').on('data', (text: string) => {
 await until(() => Number(heard) > 0, 'an answer from the published port', 60_000);
 
 // What is made behind an answer would meet the faults.
-await ownTemplate(daemon, async () => daemon.api.delete((await daemon.api.create(OPTIONS)).id), true);
+await untilOwnTemplate(daemon, OPTIONS);
 const source = await daemon.api.create(OPTIONS);
 const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${source.id}/snapshot`);
 
