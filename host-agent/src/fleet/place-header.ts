@@ -34,8 +34,8 @@ export function readPlaceHeader(text: string, seal: FleetSeal): PlaceHeader | un
 }
 
 /**
- * Of a request of this tenant that makes `count` sandboxes. `base`: the namespace of the fleet. AppError conflict without
- * a header or with another number of places, forbidden for one that is not for this tenant.
+ * Of a request of this tenant that makes `count` sandboxes. `base`: the namespace of the fleet. AppError conflict
+ * without a header or with another number of places, forbidden for one that is not for this tenant.
  */
 export function readPlaces(
   {

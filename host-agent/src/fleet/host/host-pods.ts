@@ -139,7 +139,7 @@ export class HostPods {
   /** Whether the API server has it now: our watch may be behind. Rejects when that cannot be known. */
   async isThere(pod: PlacePod): Promise<boolean> {
     const { client, node, seal } = this.#options;
-    // A list: nodes may read pods by their selector, and roles of earlier versions do not let hosts read one by its name.
+    // A list: nodes may read pods by their selector, and roles of earlier versions let hosts read none by its name.
     const fieldSelector = `spec.nodeName=${node},metadata.name=${toPodName(pod)}`;
     const { signal } = this.#stop;
     const found = await client.request({ method: 'GET', path: PODS, query: { fieldSelector }, signal });

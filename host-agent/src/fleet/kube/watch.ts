@@ -42,7 +42,7 @@ export class Watch<T> {
   readonly #stop = new AbortController();
   readonly #first = Promise.withResolvers<void>();
   #isCurrent = false;
-  /** The last version: a watch that breaks goes on from there, since what is repeated would show what is gone once more. */
+  /** The last version. A watch that breaks goes on from there: what is repeated would show what is gone once more. */
   #seen: string | undefined;
   #done: Promise<void> | undefined;
 
