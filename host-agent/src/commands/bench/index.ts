@@ -89,9 +89,9 @@ export const bench: Command = {
   },
 };
 
-/** The result describes this machine. UsageError for the daemon of another one. */
+/** The result describes this machine. UsageError for the daemon of another one. The client refuses what is no address. */
 export function assertLocal(host: string | undefined): void {
-  if (!host || host.startsWith('unix:')) return;
+  if (!host || !/^https?:/.test(host)) return;
   const name = URL.parse(host)?.hostname ?? '';
   if (name === 'localhost' || name === '[::1]' || /^127\.[\d.]+$/.test(name)) return;
   throw new UsageError(`run it on the host of the daemon, not ${host}: the result describes this machine`);
