@@ -84,10 +84,19 @@ export const bench: Command = {
     const { dataDir } = loadSharedConfig(input);
     // Loaded here: the daemon itself, which is the same program, has no use for it.
     const { Client } = await import('@sandboxd/client');
-    const result = await runBench(new Client(), { ...options, dataDir }, signal);
+    const result = await runBench(orUsageError(() => new Client()), { ...options, dataDir }, signal);
     await output(result, input);
   },
 };
+
+/** The client says what is wrong with an address or a key. */
+function orUsageError<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    throw new UsageError(toError(error).message);
+  }
+}
 
 /** The result describes this machine. UsageError for the daemon of another one. The client refuses what is no address. */
 export function assertLocal(host: string | undefined): void {

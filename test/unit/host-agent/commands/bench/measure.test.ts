@@ -209,6 +209,20 @@ t.test('the daemon must be of this machine', async (t) => {
     t.throws(() => assertLocal(host), { message: /run it on the host/ }, host);
 });
 
+t.test('an address that is none is a wrong use of the command', async (t) => {
+  const before = process.env.SANDBOXD_HOST;
+  t.teardown(() => {
+    if (before === undefined) delete process.env.SANDBOXD_HOST;
+    else process.env.SANDBOXD_HOST = before;
+  });
+  process.env.SANDBOXD_HOST = '127.0.0.1:7700';
+  const { signal } = new AbortController();
+  await t.rejects(async () => await bench.run(parseInput('sandboxd bench', bench, []), signal), {
+    name: 'UsageError',
+    message: /host must be http/,
+  });
+});
+
 t.test('flags are bounded', async (t) => {
   const parse = (...args: string[]) => parseOptions(parseInput('sandboxd bench', bench, args));
   t.match(parse(), {
