@@ -78,6 +78,8 @@ export type MemoryDaemonOptions = Partial<
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
   /** Of the lines that are kept; all by default. */
   readonly logLevel?: Level;
+  /** Of the test that starts it. */
+  readonly timeoutMs?: number;
 };
 
 export type MemoryDaemon = {
@@ -111,7 +113,7 @@ export async function makeHome(t: Test): Promise<Home> {
 }
 
 export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = {}): Promise<MemoryDaemon> {
-  t.setTimeout(scaled(LIMIT_MS));
+  t.setTimeout(options.timeoutMs ?? scaled(LIMIT_MS));
   const home = options.home ?? (await makeHome(t));
   const lines: LogLine[] = [];
   const log = pino(

@@ -101,11 +101,15 @@ export class World {
     };
     const opened = openTestStore(this.test, this.settings);
     this.#stores.set(name, opened);
-    const options = { home, snapshotStore: opened.store, unusedMs: UNUSED_MS, isAwaited: false };
+    const options = {
+      home,
+      snapshotStore: opened.store,
+      unusedMs: UNUSED_MS,
+      isAwaited: false,
+      timeoutMs: this.#limitMs,
+    };
     const start = () => this.fleet.host(name, { ...options, bootstrapToken: TOKEN, checkMs: scaled(500) });
     this.hosts.set(name, await withClock(clock, start));
-    // A host sets that of its test, which is shorter.
-    this.test.setTimeout(this.#limitMs);
     if (performance.now() - atMs > scaled(MAX_START_MS)) this.problems.add(`${name} took long to start`);
   }
 
