@@ -38,7 +38,10 @@ t.test('a guest that computes, writes and sends has it in its stats and metrics'
   )?.[1];
   t.ok(Number(cpu) >= Math.floor(after.cpu_us / 1e6), `${cpu} s of CPU`);
   t.match(text, /^sandboxd_sandboxes\{state="running"\} 1$/m);
-  t.match(text, /^sandboxd_sandbox_start_duration_seconds_count\{origin="template",rootfs="profile"\} [12]$/m);
+  t.match(
+    text,
+    /^sandboxd_sandbox_start_duration_seconds_count\{origin="template",rootfs="profile"\} [12]$/m,
+  );
   t.match(text, /^sandboxd_vm_resident_bytes\{sandbox="rest"\} 0$/m);
 });
 

@@ -84,7 +84,11 @@ export const bench: Command = {
     const { dataDir } = loadSharedConfig(input);
     // Loaded here: the daemon itself, which is the same program, has no use for it.
     const { Client } = await import('@sandboxd/client');
-    const result = await runBench(orUsageError(() => new Client()), { ...options, dataDir }, signal);
+    const result = await runBench(
+      orUsageError(() => new Client()),
+      { ...options, dataDir },
+      signal,
+    );
     await output(result, input);
   },
 };
@@ -98,7 +102,7 @@ function orUsageError<T>(make: () => T): T {
   }
 }
 
-/** The result describes this machine. UsageError for the daemon of another one. The client refuses what is no address. */
+/** The result describes this machine. UsageError for the daemon of another one. The client refuses what is not one. */
 export function assertLocal(host: string | undefined): void {
   if (!host || !/^https?:/.test(host)) return;
   const name = URL.parse(host)?.hostname ?? '';
