@@ -3,6 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { LEAVING } from '../../host-agent/src/fleet/kubernetes/pods.ts';
 import { Api } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { makeRandom } from '../support/fleet/chaos/random.ts';
@@ -13,8 +14,6 @@ import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { listVmms } from '../support/vmms.ts';
 
-/** Of a pod whose sandbox is in the bucket. */
-const LEAVING = 'sandboxd.dev/Leaving';
 const KILLS = Number(process.env.KILLS ?? 12);
 const SEED = Number(process.env.SEED ?? randomInt(2 ** 31));
 const HOSTS = ['a', 'b'];
