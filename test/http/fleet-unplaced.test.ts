@@ -30,6 +30,8 @@ async function prepare(t: Test) {
   return { fleet, s3, host, cordon, a, url, map, id: body.id };
 }
 
+const nodeUid = (fleet: Fleet): string | undefined => fleet.api.objects.find('nodes', '', 'h0')?.metadata.uid;
+
 /** As the engine does with the pods of a Node that is gone. */
 function removePods(fleet: Fleet, host: string): void {
   for (const pod of podsOf(fleet).filter(({ spec }) => spec.nodeName === host)) {
@@ -43,8 +45,7 @@ t.test('a Node and its pods are deleted: no answer says that a sandbox is gone',
   const { fleet, url, map, id } = await prepare(t);
   const former = podsOf(fleet)[0]?.metadata.uid;
   const answers = new Set<number>();
-  const uidOf = (): string | undefined => fleet.api.objects.find('nodes', '', 'h0')?.metadata.uid;
-  const node = uidOf();
+  const node = nodeUid(fleet);
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   // Watches of Nodes and pods have no common order.
   await until(() => map.host('h0')?.hasMoreUnplaced === true || map.host('h0') === undefined, 'it is seen');
@@ -58,7 +59,7 @@ t.test('a Node and its pods are deleted: no answer says that a sandbox is gone',
     await sleep(10);
   }
   t.ok(isPlaced(), 'it has a place again');
-  t.not(uidOf(), node);
+  t.not(nodeUid(fleet), node);
   t.notOk(answers.has(404), [...answers].join());
   t.equal((await ask(url, 'GET', `/sandboxes/${id}`)).status, 200);
   t.equal((await ask(url, 'DELETE', `/sandboxes/${id}`)).status, 204);
@@ -73,18 +74,44 @@ t.test('a host hears late that the pods of its former Node are gone: it ends not
   const { body } = await ask(url, 'POST', '/sandboxes', {});
   const isRunning = (): boolean => podsOf(fleet)[0]?.status?.phase === 'Running';
   await until(isRunning, 'a place');
-  const uidOf = (): string | undefined => fleet.api.objects.find('nodes', '', 'h0')?.metadata.uid;
-  const former = uidOf();
+  const former = nodeUid(fleet);
   const release = fleet.api.delayWatches('h0');
   fleet.api.objects.delete('nodes', '', 'h0', 0);
   removePods(fleet, 'h0');
-  await until(() => ![undefined, former].includes(uidOf()), 'the Node is there again');
-  const renewed = (): boolean => a.records.all()[0]?.record.nodeUid === uidOf();
+  await until(() => ![undefined, former].includes(nodeUid(fleet)), 'the Node is there again');
+  const renewed = (): boolean => a.records.all()[0]?.record.nodeUid === nodeUid(fleet);
   const lists = (): number => fleet.api.requests.filter((each) => each === 'GET pods').length;
   const before = lists();
   await until(() => renewed() || lists() > before, 'the host holds its place for one of the Node, or asks');
   release();
   await until(isRunning, 'it has a place again', 60_000);
+  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
+  t.equal(a.daemon.manager.list().length, 1);
+});
+
+t.test('a create comes to a place of the former Node, of which the host hears late: it stays', async (t) => {
+  const { fleet, host } = await startMovingFleet(t);
+  const arrived = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  const beforeAdmit = async (): Promise<void> => {
+    arrived.resolve();
+    await goesOn.promise;
+  };
+  const a = await host('h0', { beforeAdmit });
+  await fleet.ready(1);
+  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000, lostMs: 1000 });
+  const create = ask(url, 'POST', '/sandboxes', {});
+  await arrived.promise;
+  const former = nodeUid(fleet);
+  const release = fleet.api.delayWatches('h0');
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  removePods(fleet, 'h0');
+  await until(() => ![undefined, former].includes(nodeUid(fleet)), 'the Node is there again');
+  goesOn.resolve();
+  const { status, body } = await create;
+  t.equal(status, 201);
+  release();
+  await until(() => podsOf(fleet)[0]?.status?.phase === 'Running', 'it has a place again', 60_000);
   t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
   t.equal(a.daemon.manager.list().length, 1);
 });

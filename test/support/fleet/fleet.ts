@@ -38,6 +38,7 @@ import { portHostTo, serveHostIngress, trusting } from './doors.ts';
 import { openForeignPods } from './foreign.ts';
 import { startGateway } from './gateway-process.ts';
 import type { FleetHost, HostOptions } from './host.ts';
+import { realKubeconfig } from './real-cluster.ts';
 import { Signer } from './signer.ts';
 
 const SECRET = 'a secret of the fleet of this test, long enough';
@@ -84,16 +85,17 @@ export class Fleet {
     const home = options.home ?? (await makeHome(this.#t));
     const daemon = await startMemoryDaemon(this.#t, { limits: LIMITS, ...options, home });
     let agent: NodeAgent | undefined;
+    const started = (): NodeAgent => {
+      if (agent === undefined) throw new Error('too early');
+      return agent;
+    };
     const placement: Placement = {
       needsPlace: true,
       admit: async (request) => {
-        if (agent === undefined) throw new Error('too early');
-        return await agent.admit(request);
+        await options.beforeAdmit?.();
+        return await started().admit(request);
       },
-      hold: (request) => {
-        if (agent === undefined) throw new Error('too early');
-        return agent.hold(request);
-      },
+      hold: (request) => started().hold(request),
     };
     const answers = new AnswerRecords(daemon.store, this.log);
     const { seal } = this;
@@ -341,10 +343,4 @@ export async function ask(
   });
   const text = await response.text();
   return { status: response.status, body: text === '' ? {} : JSON.parse(text), headers: response.headers };
-}
-
-function realKubeconfig(role: 'host' | 'gateway' | undefined): string {
-  const { KUBE = '', KUBE_HOST, KUBE_GATEWAY } = process.env;
-  if (role === undefined) return KUBE;
-  return { host: KUBE_HOST, gateway: KUBE_GATEWAY }[role] ?? KUBE;
 }

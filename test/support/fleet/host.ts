@@ -44,6 +44,8 @@ export type HostOptions = MemoryDaemonOptions & {
   readonly maxKeys?: number;
   readonly token?: string;
   readonly unusedMs?: number;
+  /** Delays the creates that gateways send it. */
+  readonly beforeAdmit?: () => Promise<void>;
   /** Until it has joined; by default, unless it has a token. */
   readonly isAwaited?: boolean;
   readonly fenceMs?: number;

@@ -69,3 +69,10 @@ export async function checkManifests(t: Test, client: KubeClient): Promise<void>
       `${body.kind} ${body.metadata.name}`,
     );
 }
+
+/** The path of that of KUBE, or of the role's own (KUBE_HOST, KUBE_GATEWAY). */
+export function realKubeconfig(role: 'host' | 'gateway' | undefined): string {
+  const { KUBE = '', KUBE_HOST, KUBE_GATEWAY } = process.env;
+  if (role === undefined) return KUBE;
+  return { host: KUBE_HOST, gateway: KUBE_GATEWAY }[role] ?? KUBE;
+}
