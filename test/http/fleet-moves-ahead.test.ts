@@ -217,8 +217,7 @@ t.test('the place that was chosen goes while its host fetches ahead: another is 
   await held.begun();
   const pod = podsOf(fleet).find(({ spec }) => spec.nodeName === 'h1');
   if (pod === undefined) throw new Error('no pod waits');
-  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
-  fleet.api.objects.delete('pods', pod.metadata.namespace ?? '', pod.metadata.name, 0);
+  fleet.api.objects.removePod(pod);
   await until(() => podsOf(fleet).some(({ metadata }) => metadata.uid !== pod.metadata.uid), 'another place');
   held.release();
   await arrives(b);

@@ -78,9 +78,7 @@ t.test('a place that goes while its sandbox is fetched: the sandbox stays where 
   const prepared = await prepare(t);
   const { fleet, a, url, id } = prepared;
   const { held, b, pod } = await beginFetch(prepared);
-  const { namespace = '', name } = pod.metadata;
-  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
-  fleet.api.objects.delete('pods', namespace, name, 0);
+  fleet.api.objects.removePod(pod);
   await sleep(200);
   held.release();
   await until(() => b.daemon.manager.list()[0]?.state === 'running', 'a new place, and it runs');

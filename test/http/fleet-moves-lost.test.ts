@@ -106,13 +106,6 @@ t.test('a place that changes is not withdrawn: a silent host may have the sandbo
   await answers(url, id);
 });
 
-/** Without grace and finalizer, as `kubectl delete --force` does after an edit of the pod. */
-function removePod(fleet: Fleet, pod: Pods[number]): void {
-  const { namespace = '', name } = pod.metadata;
-  fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
-  fleet.api.objects.delete('pods', namespace, name, 0);
-}
-
 t.test('a place that is removed by force after the claim is made again', async (t) => {
   const { fleet, host, cordon, a, url, id, s3 } = await prepare(t);
   const b = await host('h1');
@@ -123,7 +116,7 @@ t.test('a place that is removed by force after the claim is made again', async (
     claims += 1;
     // The claim is written, and its host has not said yet that it has the sandbox.
     const pod = podsOf(fleet).find(({ spec }) => spec.nodeName === 'h1');
-    if (claims === 1 && pod !== undefined) removePod(fleet, pod);
+    if (claims === 1 && pod !== undefined) fleet.api.objects.removePod(pod);
     return undefined;
   };
   cordon('h0');
@@ -147,7 +140,7 @@ t.test('without a place, as a quota is used up, a sandbox is reachable all the s
   fleet.api.objects.create('resourcequotas', 'sandboxd', quota as never);
   const [pod] = podsOf(fleet);
   if (pod === undefined) throw new Error('there is no place');
-  removePod(fleet, pod);
+  fleet.api.objects.removePod(pod);
   const annotationOf = (): string =>
     fleet.api.objects.find('nodes', '', 'h0')?.metadata.annotations?.['sandboxd.dev/unplaced'] ?? '';
   await until(() => annotationOf().includes(id), 'its host says that it has it');
@@ -166,7 +159,7 @@ t.test('a host is lost for good after an offer: a resume by its tenant finds ano
   await until(() => podsOf(fleet).length === 2, 'it is offered');
   await a.crash();
   fleet.api.objects.delete('nodes', '', 'h0', 0);
-  for (const pod of podsOf(fleet)) removePod(fleet, pod);
+  for (const pod of podsOf(fleet)) fleet.api.objects.removePod(pod);
   const [b, c] = [await host('h1'), await host('h2')];
   await fleet.ready(2);
   await until(() => podsOf(fleet).length === 0, 'it has no place');

@@ -62,10 +62,7 @@ async function lose(t: Test, count: number, create: object = {}) {
   await until(() => ids.every(stored), 'all are offered');
   await a.crash();
   fleet.api.objects.delete('nodes', '', 'h0', 0);
-  for (const pod of podsOf(fleet)) {
-    fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
-    fleet.api.objects.delete('pods', pod.metadata.namespace ?? '', pod.metadata.name, 0);
-  }
+  for (const pod of podsOf(fleet)) fleet.api.objects.removePod(pod);
   const hosts = [await host('h1'), await host('h2')];
   await fleet.ready(2);
   await until(() => podsOf(fleet).length === 0 && gateway.map.size === 0, 'none has a place');

@@ -34,11 +34,7 @@ const nodeUid = (fleet: Fleet): string | undefined => fleet.api.objects.find('no
 
 /** As the engine does with the pods of a Node that is gone. */
 function removePods(fleet: Fleet, host: string): void {
-  for (const pod of podsOf(fleet).filter(({ spec }) => spec.nodeName === host)) {
-    const { namespace = '', name } = pod.metadata;
-    fleet.api.objects.change('pods', pod, { metadata: { finalizers: null } });
-    fleet.api.objects.delete('pods', namespace, name, 0);
-  }
+  for (const pod of podsOf(fleet)) if (pod.spec.nodeName === host) fleet.api.objects.removePod(pod);
 }
 
 t.test('a Node and its pods are deleted: no answer says that a sandbox is gone', async (t) => {

@@ -125,6 +125,14 @@ export class Objects {
     return this.#put('MODIFIED', resource, { ...found, metadata });
   }
 
+  /** Without grace and finalizer, as `kubectl delete --force` does after an edit. */
+  removePod(pod: KubeObject): void {
+    const { namespace = '', name } = pod.metadata;
+    this.change('pods', pod, { metadata: { finalizers: null } });
+    // One that was being deleted goes with its finalizer.
+    if (this.find('pods', namespace, name) !== undefined) this.delete('pods', namespace, name, 0);
+  }
+
   /** Events after that version. Refused 410 when they are compacted. Returns what unsubscribes. */
   watch(resource: string, from: number, listener: (event: KubeEvent) => void): () => void {
     if (from < this.compacted) throw new Refused(410, 'Expired', `too old resource version: ${from}`);

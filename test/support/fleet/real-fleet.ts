@@ -62,11 +62,7 @@ export class RealFleet {
     await Promise.all([dataDir, runDir].map((dir) => rm(dir, { recursive: true })));
     const { objects } = this.fleet.api;
     objects.delete('nodes', '', name, 0);
-    for (const pod of objects.list('pods').filter(({ spec }) => spec.nodeName === name)) {
-      objects.change('pods', pod, { metadata: { finalizers: null } });
-      const { namespace = '', name: of } = pod.metadata;
-      if (objects.find('pods', namespace, of) !== undefined) objects.delete('pods', namespace, of, 0);
-    }
+    for (const pod of objects.list('pods')) if (pod.spec.nodeName === name) objects.removePod(pod);
   }
 
   async startGateway(at: number): Promise<void> {

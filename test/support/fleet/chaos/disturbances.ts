@@ -109,9 +109,7 @@ const node: Disturb = ({ random, fleet }, load) => {
   if (random(4) === 0) return;
   for (const each of own) {
     load.unplace(each.metadata.name);
-    objects.change('pods', each, { metadata: { finalizers: null } });
-    if (objects.find('pods', 'sandboxd', each.metadata.name) !== undefined)
-      objects.delete('pods', 'sandboxd', each.metadata.name, 0);
+    objects.removePod(each);
   }
 };
 
