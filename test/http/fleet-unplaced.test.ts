@@ -85,7 +85,8 @@ t.test('a host hears late that the pods of its former Node are gone: it ends not
   t.equal(a.daemon.manager.list().length, 1);
 });
 
-t.test('a create comes to a place of the former Node, of which the host hears late: it stays', async (t) => {
+/** A create arrives at a host that has another Node than the place was made for; `release` ends the delay of its watch. */
+async function createAtFormerPlace(t: Test, { knowsPlace }: { readonly knowsPlace: boolean }) {
   const { fleet, host } = await startMovingFleet(t);
   const arrived = Promise.withResolvers<void>();
   const goesOn = Promise.withResolvers<void>();
@@ -96,21 +97,53 @@ t.test('a create comes to a place of the former Node, of which the host hears la
   const a = await host('h0', { beforeAdmit });
   await fleet.ready(1);
   const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000, lostMs: 1000 });
+  const former = nodeUid(fleet);
+  let release = knowsPlace ? undefined : fleet.api.delayWatches('h0');
   const create = ask(url, 'POST', '/sandboxes', {});
   await arrived.promise;
-  const former = nodeUid(fleet);
-  const release = fleet.api.delayWatches('h0');
+  release ??= fleet.api.delayWatches('h0');
   fleet.api.objects.delete('nodes', '', 'h0', 0);
+  const isBack = async (): Promise<void> => {
+    await until(() => ![undefined, former].includes(nodeUid(fleet)), 'the Node is there again');
+    // Its host knows it when it says so.
+    await fleet.ready(1);
+  };
+  const isKept = async (): Promise<void> => {
+    const { status, body } = await create;
+    t.equal(status, 201);
+    await until(() => podsOf(fleet)[0]?.status?.phase === 'Running', 'it has a place again', 60_000);
+    t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
+    t.equal(a.daemon.manager.list().length, 1);
+  };
+  return { fleet, create, goesOn: goesOn.resolve, release, isBack, isKept };
+}
+
+t.test('a create comes to a place of the former Node, of which the host hears late: it stays', async (t) => {
+  const { fleet, create, goesOn, release, isBack, isKept } = await createAtFormerPlace(t, {
+    knowsPlace: true,
+  });
   removePods(fleet, 'h0');
-  await until(() => ![undefined, former].includes(nodeUid(fleet)), 'the Node is there again');
-  goesOn.resolve();
-  const { status, body } = await create;
-  t.equal(status, 201);
+  await isBack();
+  goesOn();
+  await create;
   release();
-  await until(() => podsOf(fleet)[0]?.status?.phase === 'Running', 'it has a place again', 60_000);
-  t.equal((await ask(url, 'GET', `/sandboxes/${body.id}`)).status, 200);
-  t.equal(a.daemon.manager.list().length, 1);
+  await isKept();
 });
+
+t.test(
+  'a host hears of a place of its former Node when it has another: it ends nothing with it',
+  async (t) => {
+    const { fleet, create, goesOn, release, isBack, isKept } = await createAtFormerPlace(t, {
+      knowsPlace: false,
+    });
+    await isBack();
+    goesOn();
+    release();
+    await create;
+    removePods(fleet, 'h0');
+    await isKept();
+  },
+);
 
 t.test('a host that was chosen ends, and the place that is left goes: the source has it', async (t) => {
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);

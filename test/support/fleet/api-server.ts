@@ -95,7 +95,7 @@ export class ApiServer {
 
   /** Ends the watches, whose versions are then too old. */
   compact(): void {
-    this.objects.compacted = this.objects.version + 1;
+    this.objects.compact();
     this.objects.create('nodes', '', { metadata: { name: `noise-${this.objects.version}` } } as KubeObject);
     for (const answer of this.#answers.keys()) answer.destroy();
   }

@@ -44,6 +44,8 @@ import { Signer } from './signer.ts';
 const SECRET = 'a secret of the fleet of this test, long enough';
 export const LIMITS = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 500, fork: 64 };
 
+const SILENT = pino({ level: process.env.FLEET_LOG ?? 'silent' });
+
 export type { FleetHost, HostOptions };
 
 export class Fleet {
@@ -52,11 +54,12 @@ export class Fleet {
   readonly #api: ApiServer | undefined;
   readonly namespace: string;
   readonly seal: FleetSeal;
-  readonly log: Logger = pino({ level: process.env.FLEET_LOG ?? 'silent' });
+  readonly log: Logger;
 
   /** `api`: the stand-in; absent: the cluster that KUBE has the kubeconfig of. */
-  constructor(t: Test, api: ApiServer | undefined, namespace = 'sandboxd') {
+  constructor(t: Test, api: ApiServer | undefined, namespace = 'sandboxd', log = SILENT) {
     this.#t = t;
+    this.log = log;
     this.#api = api;
     this.namespace = namespace;
     this.#dir = mkdtempSync(join(tmpdir(), 'fleet-test-'));
@@ -320,11 +323,11 @@ export class Fleet {
 }
 
 /** `hasIdentities`: the API server has TLS, and signs certificates of nodes. */
-export async function startFleet(t: Test, { hasIdentities = false } = {}): Promise<Fleet> {
+export async function startFleet(t: Test, { hasIdentities = false, log = SILENT } = {}): Promise<Fleet> {
   const api = new ApiServer(hasIdentities ? new Signer(t) : undefined);
   await api.listen();
   t.teardown(() => api.stop().catch(() => undefined));
-  return new Fleet(t, api);
+  return new Fleet(t, api, undefined, log);
 }
 
 export type Asked = { status: number; body: Record<string, unknown> & { id: string }; headers: Headers };

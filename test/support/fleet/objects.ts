@@ -47,8 +47,7 @@ export class Objects {
   readonly #history: KubeEvent[] = [];
   readonly #listeners = new Set<(event: KubeEvent) => void>();
   #version = 1000;
-  /** Versions up to this one are compacted. */
-  compacted = 0;
+  #compacted = 0;
 
   get version(): number {
     return this.#version;
@@ -133,9 +132,15 @@ export class Objects {
     if (this.find('pods', namespace, name) !== undefined) this.delete('pods', namespace, name, 0);
   }
 
+  /** Watches from any version so far are refused. */
+  compact(): void {
+    this.#compacted = this.#version + 1;
+    this.#history.length = 0;
+  }
+
   /** Events after that version. Refused 410 when they are compacted. Returns what unsubscribes. */
   watch(resource: string, from: number, listener: (event: KubeEvent) => void): () => void {
-    if (from < this.compacted) throw new Refused(410, 'Expired', `too old resource version: ${from}`);
+    if (from < this.#compacted) throw new Refused(410, 'Expired', `too old resource version: ${from}`);
     const own = (event: KubeEvent): void => {
       if (event.resource === resource) listener(event);
     };

@@ -121,7 +121,6 @@ export class NodeAgent implements Placement {
           retryAfterS: RETRY_AFTER_S,
         },
       );
-    const nodeUid = this.#registration.nodeUid ?? '';
     const taken = places.map(({ id }) => id).find((id) => this.#busy.has(id) || this.#isUsed(id));
     if (taken !== undefined) throw new AppError('conflict', `the place ${taken} is used already`);
     for (const { id } of places) this.#busy.add(id);
@@ -134,10 +133,9 @@ export class NodeAgent implements Placement {
     try {
       const pods = await Promise.all(places.map((place) => this.#pods.awaitPlace(place, namespace)));
       for (const pod of pods) assertFits(pod, withDefaults(size));
-      for (const { id, uid } of places) {
-        // Our watch may be behind: it may have gone with the Node that there was then.
-        const isOlder = this.#pods.knownMs(id, uid) > this.#registration.nodeKnownMs;
-        await this.#options.records.put(id, { namespace, uid, nodeUid: isOlder ? '' : nodeUid });
+      for (const pod of pods) {
+        const { id, uid } = pod;
+        await this.#options.records.put(id, { namespace, uid, nodeUid: this.#registration.nodeOf(pod) });
       }
     } catch (error) {
       release();

@@ -9,10 +9,10 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Doors } from '../catalogue.ts';
 import { isRefusal, type KubeClient } from '../kube/client.ts';
-import { NODES, readNode } from '../kube/objects.ts';
+import { NODES, readCreatedAtMs, readNode } from '../kube/objects.ts';
 import { toDoorAnnotations } from '../kubernetes/doors.ts';
 import { isHoldingLabel, toHoldingLabels } from '../kubernetes/holdings.ts';
-import { HOST_LABEL, POD_HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
+import { HOST_LABEL, type PlacePod, POD_HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
 import {
   readUnplacedText,
   toUnplacedAnnotations,
@@ -30,6 +30,8 @@ const RENEW_MS = 10_000;
 const FENCE_MS = 40_000;
 const STATUS_MS = 60_000;
 const RETRY_MS = 2000;
+/** Times of two API servers may differ by this much; they are in whole seconds. */
+const CLOCKS_MS = 5000;
 
 export type HostCapacity = { readonly cpus: number; readonly memoryMib: number; readonly sandboxes: number };
 
@@ -65,6 +67,8 @@ export class Registration {
   readonly #first = Promise.withResolvers<string>();
   #done: Promise<void> | undefined;
   #nodeUid: string | undefined;
+  /** Absent: of the first Node that this host has, so that there are no pods of a former one. */
+  #formerUntilMs: number | undefined;
   /** Labels that the Node has for them. */
   #holdings: ReadonlySet<string> = new Set();
   /** As the Node has them. */
@@ -112,6 +116,15 @@ export class Registration {
   /** How long this host has known it. */
   get nodeKnownMs(): number {
     return performance.now() - this.#nodeSinceMs;
+  }
+
+  /**
+   * The uid of the Node that a pod is of; '' if it may be of a former one, with which its deletion may come late. By
+   * the times that the API server has of both: our watch may show now what was there before.
+   */
+  nodeOf({ createdAtMs = 0 }: Pick<PlacePod, 'createdAtMs'>): string {
+    const isFormer = this.#formerUntilMs !== undefined && createdAtMs <= this.#formerUntilMs;
+    return isFormer ? '' : (this.#nodeUid ?? '');
   }
 
   /** Whether the engine may hold this host for dead. */
@@ -288,12 +301,14 @@ export class Registration {
   }
 
   #use(object: unknown): void {
-    const { uid, labels = {}, annotations = {} } = readNode(object)?.metadata ?? {};
-    if (uid === undefined)
+    const node = readNode(object);
+    if (node === undefined)
       throw new AppError('upstream', 'the API server answered with something that is not a node');
+    const { uid, labels, annotations } = node.metadata;
     this.#unplaced = readUnplacedText(annotations);
     this.#holdings = new Set(Object.keys(labels).filter(isHoldingLabel));
     if (this.#nodeUid === uid) return;
+    if (this.#nodeUid !== undefined) this.#formerUntilMs = (readCreatedAtMs(node) ?? Infinity) + CLOCKS_MS;
     this.#nodeUid = uid;
     this.#nodeSinceMs = performance.now();
     // A new one is not ready before that.

@@ -138,7 +138,7 @@ export class Takeovers {
       assertFits(now, size);
     };
     try {
-      await records.put(id, { namespace, uid, nodeUid: registration.nodeUid ?? '', isArrival: true });
+      await records.put(id, { namespace, uid, nodeUid: registration.nodeOf(pod), isArrival: true });
       await sandboxes.takeOver(id, { assertFits: assertPlace });
     } catch (error) {
       // From the claim on it is this host's, whatever fails.

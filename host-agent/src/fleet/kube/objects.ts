@@ -21,6 +21,7 @@ const metadata = z.object({
   labels: texts,
   annotations: texts,
   finalizers: z.array(text).default([]),
+  creationTimestamp: text.optional(),
   deletionTimestamp: text.optional(),
 });
 
@@ -62,6 +63,12 @@ export function readNode(object: unknown): Node | undefined {
 /** Of the wall clock that wrote it; undefined for what is not a Lease that was renewed. */
 export function readRenewedAtMs(object: unknown): number | undefined {
   const atMs = Date.parse(lease.safeParse(object).data?.spec.renewTime ?? '');
+  return Number.isNaN(atMs) ? undefined : atMs;
+}
+
+/** When the API server made it, by its clock, in whole seconds; undefined when it does not say so. */
+export function readCreatedAtMs({ metadata }: Pick<Pod | Node, 'metadata'>): number | undefined {
+  const atMs = Date.parse(metadata.creationTimestamp ?? '');
   return Number.isNaN(atMs) ? undefined : atMs;
 }
 

@@ -2,7 +2,7 @@
 import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import type { Host, Place, PlaceRequest } from '../catalogue.ts';
-import { type Node, type Pod, readNode, readPod, readQuantity } from '../kube/objects.ts';
+import { type Node, type Pod, readCreatedAtMs, readNode, readPod, readQuantity } from '../kube/objects.ts';
 import type { FleetSeal } from '../seal.ts';
 import { readDoors } from './doors.ts';
 import { toPreference } from './holdings.ts';
@@ -175,6 +175,8 @@ export type PlacePod = Place & {
   /** Of the phase. */
   readonly reason?: string | undefined;
   readonly isDeleting: boolean;
+  /** By the clock of the API server. */
+  readonly createdAtMs?: number | undefined;
   /** The engine has it removed (`kubectl drain`), and no client. */
   readonly isEvicted?: boolean;
   /** Of the pod, so that one that was bound meanwhile is not removed. */
@@ -225,6 +227,7 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
     phase: pod.status.phase ?? 'Pending',
     reason: pod.status.reason,
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
+    createdAtMs: readCreatedAtMs(pod),
     isEvicted: pod.status.conditions.some(({ type, status }) => type === DISRUPTED && status === 'True'),
     isRestored,
     isCounted: isCounted(pod, vcpus, memoryMib),

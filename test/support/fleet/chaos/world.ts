@@ -2,6 +2,7 @@
 // server and the bucket.
 import { execFileSync } from 'node:child_process';
 import { basename } from 'node:path';
+import { pino } from 'pino';
 import type { Test } from 'tap';
 import { makeHome } from '../../memory-host/daemon.ts';
 import { startS3 } from '../../s3/server.ts';
@@ -21,6 +22,8 @@ const LOST_MS = scaled(3000);
 const MAX_START_MS = 60_000;
 /** Whose logs are kept. */
 const MAX_PAST = 20;
+/** Lines of the logs of gateways and hosts about the fleet, the last ones. */
+const MAX_LINES = 20_000;
 
 /** Of the sandbox that a pod is the place of. */
 export const idOf = (pod: string): string => pod.split('-').slice(0, 2).join('_');
@@ -42,6 +45,7 @@ export class World {
   readonly #clocks = new Map<string, Clock>();
   readonly #stores = new Map<string, ReturnType<typeof openTestStore>>();
   readonly #limitMs: number;
+  readonly #lines: readonly string[];
   /** Of daemons that have ended, the last ones first. */
   readonly #past: FleetHost[] = [];
   /** Parts that start or end now. */
@@ -49,7 +53,10 @@ export class World {
 
   private constructor(
     test: Test,
-    parts: Pick<World, 'fleet' | 'bucket' | 'settings' | 'random'> & { readonly limitMs: number },
+    parts: Pick<World, 'fleet' | 'bucket' | 'settings' | 'random'> & {
+      readonly limitMs: number;
+      readonly lines: readonly string[];
+    },
   ) {
     this.test = test;
     this.fleet = parts.fleet;
@@ -57,16 +64,22 @@ export class World {
     this.settings = parts.settings;
     this.random = parts.random;
     this.#limitMs = parts.limitMs;
+    this.#lines = parts.lines;
   }
 
   static async start(test: Test, random: Random, limitMs: number): Promise<World> {
-    const fleet = await startFleet(test, { hasIdentities: true });
+    const lines: string[] = [];
+    const write = (line: string): void => {
+      if (lines.push(line.trim()) > MAX_LINES) lines.splice(0, MAX_LINES / 10);
+    };
+    const log = process.env.FLEET_LOG === undefined ? pino({ level: 'info' }, { write }) : undefined;
+    const fleet = await startFleet(test, { hasIdentities: true, ...(log && { log }) });
     fleet.api.bootstrapTokens.add(TOKEN);
     test.teardown(fleet.api.watchLeases(GRACE_MS));
     const s3 = await startS3(test);
     const settings = makeStoreSettings(test, s3.url);
     const bucket = new ChaosBucket(s3, random);
-    const world = new World(test, { fleet, bucket, settings, random, limitMs });
+    const world = new World(test, { fleet, bucket, settings, random, limitMs, lines });
     // Before what closes the servers, which waits for answers.
     test.teardown(() => bucket.heal());
     for (const name of NAMES) await world.startHost(name);
@@ -121,7 +134,7 @@ export class World {
     store?.close();
     collector?.close();
     if (host !== undefined) this.#past.unshift(host);
-    this.#past.splice(MAX_PAST);
+    for (const { daemon } of this.#past.splice(MAX_PAST)) daemon.lines.length = 0;
     await host?.crash();
   }
 
@@ -135,9 +148,16 @@ export class World {
         .filter((line) => line.includes(id))
         .map((line) => `${name}: ${line}`),
     );
+    const happened = [...hosts, ...this.#past].flatMap(({ name, daemon }) =>
+      daemon.happened.flatMap((event) =>
+        JSON.stringify(event).includes(id) ? [`${name}: ${event.kind}`] : [],
+      ),
+    );
     return [
       `${id}: at ${holders.map(({ name }) => name).join()} of ${hosts.map(({ name }) => name).join()}; guest ${this.guests().includes(id)}; pod ${this.pods().find((pod) => idOf(pod) === id)}`,
+      ...happened,
       ...lines,
+      ...this.#lines.filter((line) => line.includes(id)),
     ];
   }
 
