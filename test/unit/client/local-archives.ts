@@ -1,4 +1,5 @@
 // Archives and local directories as the client unpacks and packs them.
+import { existsSync } from 'node:fs';
 import { buffer, text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout } from 'node:timers/promises';
@@ -16,15 +17,14 @@ export type Entry = {
   readonly pax?: Readonly<Record<string, string>>;
 };
 
-/** An archive of them, in pieces; what is no entry is done in between. */
+/** An archive of them, in pieces. `at`, which a step in between names, is there when it is done. */
 export async function* archiveOf(
-  ...steps: readonly (Entry | (() => void))[]
+  ...steps: readonly (Entry | { readonly at: string; readonly act: () => void })[]
 ): AsyncGenerator<Uint8Array, void> {
   for (const step of steps) {
-    if (typeof step === 'function') {
-      // Until what was given has been used.
-      await setTimeout(50);
-      step();
+    if ('act' in step) {
+      while (!existsSync(step.at)) await setTimeout(5);
+      step.act();
       continue;
     }
     const { text = '', ...header } = step;

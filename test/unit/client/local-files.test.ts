@@ -188,7 +188,7 @@ t.test('nothing is unpacked through links that were there or come meanwhile', as
     archiveOf(
       { name: 'd/', type: 'directory', mode: 0o500 },
       { name: 'd/one', text: '1' },
-      () => exchange(join(theirs, 'd')),
+      { at: join(theirs, 'd/one'), act: () => exchange(join(theirs, 'd')) },
       { name: 'd/secret', text: '2' },
       { name: 'd/again', text: '3' },
     ),
@@ -199,7 +199,12 @@ t.test('nothing is unpacked through links that were there or come meanwhile', as
   await t.rejects(
     unpackInto(
       theirs,
-      archiveOf({ name: 'e/one' }, { name: 'f' }, () => exchange(join(theirs, 'e')), { name: 'e/secret' }),
+      archiveOf(
+        { name: 'e/one' },
+        { name: 'f' },
+        { at: join(theirs, 'f'), act: () => exchange(join(theirs, 'e')) },
+        { name: 'e/secret' },
+      ),
     ),
     /is not a directory/,
   );
