@@ -145,6 +145,26 @@ t.test(
   },
 );
 
+t.test('a host that starts without its Node takes early places for ones of the former', async (t) => {
+  const { fleet, host } = await startMovingFleet(t);
+  const a = await host('h0');
+  await fleet.ready(1);
+  const { url } = await fleet.gateway({ sweepMs: 300, unboundMs: 1000, lostMs: 1000 });
+  const first = await ask(url, 'POST', '/sandboxes', {});
+  await a.crash();
+  fleet.api.objects.delete('nodes', '', 'h0', 0);
+  removePods(fleet, 'h0');
+  const b = await host('h0', { home: a.daemon.home });
+  await fleet.ready(1);
+  const second = await ask(url, 'POST', '/sandboxes', {});
+  t.equal(second.status, 201);
+  removePods(fleet, 'h0');
+  const arePlaced = (): boolean =>
+    podsOf(fleet).length === 2 && podsOf(fleet).every(({ status }) => status?.phase === 'Running');
+  await until(arePlaced, 'both have a place', 60_000);
+  t.same(new Set(b.daemon.manager.list().map(({ id }) => id)), new Set([first.body.id, second.body.id]));
+});
+
 t.test('a host that was chosen ends, and the place that is left goes: the source has it', async (t) => {
   const { fleet, s3, host, cordon, a, url, id } = await prepare(t);
   const b = await host('h1');

@@ -67,7 +67,7 @@ export class Registration {
   readonly #first = Promise.withResolvers<string>();
   #done: Promise<void> | undefined;
   #nodeUid: string | undefined;
-  /** Absent: of the first Node that this host has, so that there are no pods of a former one. */
+  /** Absent: of the first Node of this host, so that there are no pods of a former one. */
   #formerUntilMs: number | undefined;
   /** Labels that the Node has for them. */
   #holdings: ReadonlySet<string> = new Set();
@@ -308,7 +308,10 @@ export class Registration {
     this.#unplaced = readUnplacedText(annotations);
     this.#holdings = new Set(Object.keys(labels).filter(isHoldingLabel));
     if (this.#nodeUid === uid) return;
-    if (this.#nodeUid !== undefined) this.#formerUntilMs = (readCreatedAtMs(node) ?? Infinity) + CLOCKS_MS;
+    // What it has of another Node is from before its start.
+    const { named, hasMore } = this.#options.readUnplaced(uid);
+    if (this.#nodeUid !== undefined || hasMore || named.length > 0)
+      this.#formerUntilMs = (readCreatedAtMs(node) ?? Number.POSITIVE_INFINITY) + CLOCKS_MS;
     this.#nodeUid = uid;
     this.#nodeSinceMs = performance.now();
     // A new one is not ready before that.
