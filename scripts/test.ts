@@ -58,6 +58,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
 };
 /** A file that ignores its own timeout is killed this much later. */
 const KILL_AFTER_S = 15;
+/** From the end of a file to that of its output. */
+const DRAIN_MS = 5000;
 const MAX_SHOWN_LINES = 200;
 /** Ends the diagnostics of a top-level test. */
 const END_OF_REASON = '  ...';
@@ -215,6 +217,10 @@ function runProgram(
   );
   createInterface({ input: child.stdout }).on('line', onLine);
   createInterface({ input: child.stderr }).on('line', onLine);
+  // A program that outlives the file, which crashed, has its output open.
+  child.on('exit', () =>
+    setTimeout(() => [child.stdout, child.stderr].map((each) => each.destroy()), DRAIN_MS).unref(),
+  );
   return new Promise((resolve) => {
     child.on('close', (code, signal) => {
       clearTimeout(timer);

@@ -129,6 +129,7 @@ async function serveConnection(socket: Socket, client: ResolverClient): Promise<
   await Promise.all(answering);
 }
 
+/** Resolves when the answer is written, or its connection is over: that is no failure of the resolver. */
 async function reply(socket: Socket, client: ResolverClient, message: Buffer): Promise<void> {
   const parsed = parseQuery(message);
   if (parsed === undefined) return;
@@ -140,8 +141,7 @@ async function reply(socket: Socket, client: ResolverClient, message: Buffer): P
   if (bytes === undefined || !socket.writable) return;
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt16BE(bytes.length);
-  const isTaken = socket.write(Buffer.concat([length, bytes]));
-  if (!isTaken) await once(socket, 'drain');
+  await new Promise<void>((written) => socket.write(Buffer.concat([length, bytes]), () => written()));
 }
 
 /**
