@@ -83,7 +83,7 @@ t.test('a copy has a bar, which is gone at the end', async (t) => {
     let bytes = 0;
     for (let part = await read(); part !== undefined; part = await read()) {
       bytes += part.length;
-      while (isHeld && bytes > 2 ** 21) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (isHeld && bytes > 2 ** 24) await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return { files: 1, bytes: 2 ** 26 };
   };
