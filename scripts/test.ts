@@ -218,9 +218,13 @@ function runProgram(
   createInterface({ input: child.stdout }).on('line', onLine);
   createInterface({ input: child.stderr }).on('line', onLine);
   // A program that outlives the file, which crashed, has its output open.
-  child.on('exit', () =>
-    setTimeout(() => [child.stdout, child.stderr].map((each) => each.destroy()), DRAIN_MS).unref(),
-  );
+  child.on('exit', () => {
+    const close = (): void => {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
+    setTimeout(close, DRAIN_MS).unref();
+  });
   return new Promise((resolve) => {
     child.on('close', (code, signal) => {
       clearTimeout(timer);
